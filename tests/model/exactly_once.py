@@ -1,7 +1,7 @@
 """A model of exactly-once delivery: every interleaving of drivers, tasks and time-outs around the protocol's core.
 
-Drivers may die after each operation, or go on as zombies while newer ones run; tasks may die, begin late or end late.
-The coordinator, the topic of decisions and Spark's checkpoint are values of a `World`. `search` visits all worlds
+Drivers may die after each operation, or continue as zombies while newer ones run; tasks may die, begin late or end
+late. The coordinator, the topic of decisions and Spark's checkpoint are values of a `World`. `search` visits all worlds
 within the bounds, breadth first.
 """
 
@@ -26,11 +26,11 @@ class Bounds(NamedTuple):
     slots: tuple[int, ...] = (
         2,
         1,
-    )  # tasks of a micro-batch, by driver: each cuts it in its own way
+    )  # tasks of a micro-batch, by driver: each driver divides it differently
 
 
 class Violated(AssertionError):
-    """A rule is broken; `trail` has the actions that led to it."""
+    """Raised if a rule is broken; `trail` has the actions that led to the violation."""
 
     def __init__(self, rule: str, trail: list[str]) -> None:
         super().__init__("\n".join([rule, *trail]))
@@ -73,7 +73,7 @@ class Driver(NamedTuple):
     told: tuple[Any, ...] = ()
     partial: tuple[tuple[int, Any], ...] = ()  # results of some of the operations of an `Each`
     begun: core.Begun | None = None
-    prepared: tuple[core.Prepared, ...] = ()  # that its tasks have reported
+    prepared: tuple[core.Prepared, ...] = ()  # reported by its tasks
 
 
 class World(NamedTuple):
@@ -138,14 +138,14 @@ def search(bounds: Bounds, worlds_max: int = 10**9) -> Count:
 
 
 def _without_past_tasks(world: World) -> World:
-    """Leaves out tasks that have ended and that their driver no longer waits for, which would only multiply worlds."""
+    """Omits tasks that have ended and that their driver no longer waits for: they would only multiply the worlds."""
     waiting = [driver.number for driver in world.drivers if driver.phase == "tasks"]
     kept = tuple(t for t in world.tasks if t.stage in {"new", "open"} or t.driver in waiting)
     return world if len(kept) == len(world.tasks) else world._replace(tasks=kept)
 
 
 class _Broken(Exception):
-    """A rule is broken in the world that an action leads to."""
+    """Raised if the world after an action breaks a rule."""
 
 
 def _trail(parents: dict[World, tuple[World, str] | None], world: World) -> list[str]:
@@ -177,7 +177,7 @@ def _check(world: World, bounds: Bounds) -> None:
 
 
 def _slots_of(driver: int, bounds: Bounds) -> int:
-    """Returns the number of tasks that a driver cuts a micro-batch into."""
+    """Returns the number of tasks into which a driver divides a micro-batch."""
     return bounds.slots[driver % len(bounds.slots)]
 
 
@@ -202,7 +202,7 @@ def _actions(world: World, bounds: Bounds, count: Count) -> Iterator[tuple[str, 
     if len(world.drivers) < bounds.drivers and world.checkpoint < bounds.batches - 1:
         number = len(world.drivers)
         fresh = Driver(number, world.checkpoint + 1)
-        # The older one is dead, or goes on without knowing of the new one.
+        # The older driver is dead, or continues without noticing the new one.
         dead = tuple(
             driver._replace(phase="ended", told=(), partial=(), begun=None, prepared=())
             for driver in world.drivers
@@ -273,7 +273,7 @@ def _driver_actions(
 def _each(
     world: World, driver: Driver, operations: tuple[core.Operation, ...]
 ) -> Iterator[tuple[str, World]]:
-    """Carries out any one of the operations that are left."""
+    """Yields one world for each of the remaining operations, carried out next."""
     name = f"driver {driver.number}"
     for index, operation in enumerate(operations):
         if index in dict(driver.partial):
@@ -292,7 +292,7 @@ def _each(
 
 
 def _check_lost(world: World, lost: core.Lost) -> None:
-    """A time-out is the only cause of a loss, and the error names what is lost."""
+    """Checks that only a time-out causes a loss, and that the error names the lost data."""
     assert world.decision is not None
     decided = {t.transactional_id: t.lease.epoch for t in world.decision.transactions}
     if not {(name, decided.get(name)) for name in lost.transactions} <= set(world.timed_out):
@@ -306,7 +306,7 @@ def _ended(driver: Driver) -> Driver:
 def _returned(
     world: World, driver: Driver, bounds: Bounds, value: Any
 ) -> Iterator[tuple[str, World]]:
-    """The core's function has returned: the driver goes on."""
+    """Yields the worlds in which the driver continues with the value that the core's function returned."""
     name = f"driver {driver.number}"
     if driver.phase == "begin":
         _check_nothing_left(world, driver)
@@ -326,7 +326,7 @@ def _returned(
 
 
 def _check_nothing_left(world: World, driver: Driver) -> None:
-    """Transactions that were open before the driver took the lead are closed when it has begun."""
+    """Checks that the transactions that were open before this driver's start are closed once it has begun."""
     listed = [
         told
         for told in driver.told
@@ -415,7 +415,7 @@ def _ending(world: World, driver: Driver, phase: str) -> World:
 
 
 def _prepared(world: World, driver: Driver) -> tuple[core.Prepared, ...]:
-    """Returns what the tasks have reported: of each slot the first attempt that is done."""
+    """Returns the reports of the tasks: for each slot that of the first finished attempt."""
     found = {}
     for task in world.tasks:
         if (task.driver, task.batch, task.stage) == (driver.number, driver.batch, "done"):

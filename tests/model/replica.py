@@ -233,7 +233,7 @@ class Replica:
         return self.life == token.life and token.number in self.raft._state.requests._by_token
 
     def release(self, token: Token) -> None:
-        """Forgets a waiting fetch whose sender has gone, since its response would not be received."""
+        """Forgets a waiting fetch whose sender no longer waits, since its response would not be received."""
         for number, (asker, _request) in list(self.askers.items()):
             if asker == token:
                 del self.askers[number]

@@ -9,7 +9,7 @@ from trimaran.spark.sink.exactly_once import protocol as core
 
 ONE_BATCH = Bounds(batches=1, drivers=2, timeouts=1, slots=(1,))
 TWO_BATCHES = Bounds(batches=2, drivers=2, timeouts=0, slots=(1,))
-# The second driver has two tasks, so a part of what it decided can be lost.
+# The second driver has two tasks, so that a part of its decision can be lost.
 TWO_TASKS = Bounds(batches=1, drivers=2, timeouts=1, slots=(1, 2))
 
 

@@ -19,7 +19,7 @@ from trimaran.quorum.raft.voters import VoterSet
 SMALL = Bounds(epochs=1, proposals=0, crashes=0, strays=0)
 
 
-def test_the_small_model_holds_to_its_end() -> None:
+def test_small_model_breaks_no_invariant() -> None:
     count = search(SMALL)
     assert count.is_complete
     assert count.states == 1904, "another core or another model: look at the difference"
@@ -27,7 +27,7 @@ def test_the_small_model_holds_to_its_end() -> None:
         assert count.evaluations[name], f"{name} had nothing to say"
 
 
-def test_a_renamed_world_is_the_same_world() -> None:
+def test_renamed_world_has_the_same_key() -> None:
     """Only one of three first candidates is examined, and only one of two first grants."""
     world = World.first(SMALL)
     reached = {after.key() for _label, after in world.successors(SMALL)}
@@ -67,7 +67,7 @@ def test_a_planted_bug_is_found(
     assert found.value.trail, "with the way to it"
 
 
-def test_a_candidate_needs_a_majority_in_every_run() -> None:
+def test_no_candidate_leads_without_a_vote() -> None:
     """No replica leads after one step: an election takes another replica's vote."""
     world = World.first(SMALL)
     for _label, after in world.successors(SMALL):

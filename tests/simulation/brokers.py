@@ -72,7 +72,7 @@ class BrokerMember(Member):
                     self._heartbeat(past)
                 )  # the process that was believed dead, or one of its late messages
             if node.prng.random() < 0.05:
-                self._send(self._registration())  # as if the answer to the first had been late
+                self._send(self._registration())  # as if its response had been late
             proposal = self._isr_proposal()
             if proposal is not None:
                 self._send(proposal)

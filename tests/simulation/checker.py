@@ -326,10 +326,10 @@ class Checker:
         has noticed and not yet repaired. The second case counts because of the purpose of the promise: a majority that
         elects must share a voter with the majority that commits, and the shared voter must have the data and vote
         accordingly. A voter that has lost the data abstains (R15, checked at every vote), so no electing majority
-        contains it: the shared voter is another one of the committing majority. It votes again once it knows a
-        watermark at or above everything that it ever had, that is, once it has fetched all of it again from a leader,
-        which has the data (R5). Only the data that it really had on disk before the damage counts, and only while it
-        abstains.
+        contains it: the shared voter is another member of the committing majority. The voter votes again once its
+        watermark is at or above everything that it ever had, that is, once it has fetched all of it again from a
+        leader, which has the data (R5). Only the data that it really had on disk before the damage counts, and only
+        while it abstains.
         """
         log = self.nodes[voter].log
         if log.durable_chain_at(offset) == chain:
@@ -416,7 +416,7 @@ class Checker:
             heard[replica.id] = now
 
     def _check_quorum(self, node: SimNode, role: Leader, now: float) -> float:
-        """Returns the time until which its leadership cannot break R11, whatever happens."""
+        """Returns the time until which the leader cannot break R11, whatever happens."""
         key = (node.id, role.epoch)
         voters = _voters(node)
         known, changed = self.sets.setdefault(key, (voters, now))

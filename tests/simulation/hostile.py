@@ -1,6 +1,6 @@
 """A hostile peer: requests that no correct node sends, and answers that contradict known facts. They must change
-nothing and leave nothing behind (mA13–mA16). A request that looks like an observer's is remembered for a while, as it
-must be; a flood of them fills only bounded memory. Two attacks are excluded: a future epoch within `EPOCH_JUMP_MAX`
+nothing and leave nothing behind (mA13–mA16). A request that looks like an observer's must be remembered for a while,
+but a flood of such requests fills only bounded memory. Two attacks are excluded: a future epoch within `EPOCH_JUMP_MAX`
 from a voter of our cluster, which Raft must believe, and a voter that lies about its votes or its log, which no Raft
 quorum tolerates. `nonsense` includes both, with the sole requirement that no node fails.
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Rules(NamedTuple):
-    """How the controllers are configured."""
+    """The configuration of the controllers."""
 
     elr: bool
     min_isr: int

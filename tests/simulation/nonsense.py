@@ -1,6 +1,6 @@
-"""Arbitrary messages of a peer: well-formed, so that the translation and the driver accept them, but as likely wrong as
-right. Numbers are drawn close to the node's own, because others would fail the first check. Records and snapshots chain
-and have correct checksums, like those that reach a real core.
+"""Arbitrary messages of a peer: well-formed, so that the translation and the driver accept them, but often wrong in
+content. Numbers are drawn close to the node's own, because others would fail the first check. Records and snapshots
+chain and have correct checksums, like those that reach a real core.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Tellable(Protocol):
 
 @dataclass(frozen=True)
 class Simulation:
-    """A kind of simulation. The runs are meaningful only if all `invariants` were evaluated and all of `sometimes`
-    happened.
+    """A kind of simulation. The runs prove something only if all `invariants` were evaluated and all events of
+    `sometimes` happened.
     """
 
     world: Callable[..., Tellable]

@@ -334,7 +334,7 @@ def test_epochs_restart_after_unwritten_empty_generation(
     assert history.offsets.epochs["g"] == 1
 
 
-def test_superseded_empty_generation_is_no_excuse(
+def test_superseded_empty_generation_excuses_nothing(
     history: History,
 ) -> None:
     history.stable(7)
@@ -385,7 +385,7 @@ def compacted(*batches: Batch) -> Compacted:
     return made
 
 
-def test_record_may_go_after_later_record_of_key() -> None:
+def test_record_may_be_removed_after_later_one() -> None:
     first, second = written(0, b"a"), written(1, b"b")
     made = compacted(first, second)
     made.check("b", [Left(first, None), Left(second, second)], 0)
@@ -407,7 +407,7 @@ def test_record_of_open_transaction_removes_nothing() -> None:
         compacted(first, second).check("b", [Left(first, None), Left(second, second)], 0)
 
 
-def test_tombstone_expires_when_nothing_older_is_left() -> None:
+def test_tombstone_may_expire_without_older_records() -> None:
     value, tombstone = written(0, b"a"), written(1, None)
     made = compacted(value, tombstone)
     made.check("b", [Left(value, None), Left(tombstone, None)], RETENTION_MS)
@@ -417,7 +417,7 @@ def test_tombstone_expires_when_nothing_older_is_left() -> None:
         made.check("b", [Left(value, value), Left(tombstone, None)], RETENTION_MS)
 
 
-def test_marker_expires_when_its_transaction_is_gone() -> None:
+def test_marker_may_expire_after_its_transaction() -> None:
     data, marker, later = (
         written(0, b"a", producer_id=1),
         end_of(1, 1, is_commit=True),

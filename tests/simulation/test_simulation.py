@@ -44,7 +44,7 @@ def test_seeds_hold_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("seed", REGRESSIONS)
-def test_regression(seed: int) -> None:
+def test_seed_that_found_a_bug_passes(seed: int) -> None:
     assert run_seed(seed).made_progress
 
 

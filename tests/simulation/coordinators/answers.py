@@ -210,8 +210,8 @@ class Answers(CoordinatorChecker):
         self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
     ) -> None:
         """Checks G1: members of an old generation never get a successful response. An exception is the response to a
-        heartbeat by a broker that has not learned of its successor: as in Kafka nothing fences it, because a heartbeat
-        writes nothing.
+        heartbeat from a broker that has not learned of its successor: as in Kafka nothing fences that broker, because a
+        heartbeat writes nothing.
         """
         is_loading, newest, _ = before
         is_deposed = False

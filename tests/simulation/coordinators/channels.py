@@ -31,7 +31,7 @@ VERSIONS = {
 }
 
 
-# A late initialization would begin a state again that is already in use: as in Kafka, its epoch is not an older one.
+# A late initialization would reset a state that is already in use: as in Kafka, its epoch is not older.
 NEVER_LATE = {"InitializeShareGroupStateRequest", "DeleteShareGroupStateRequest"}
 
 

@@ -71,9 +71,9 @@ class CoordinatorClient:
         async def handle() -> Any:
             return await self._served(broker, request, version)
 
-        # Up to `transaction.version` 1 a late EndTxn ends the next transaction (KAFKA-17754). A late heartbeat reports
-        # that its member has given up partitions that it got since then, as does a late JoinGroup in a group of both
-        # kinds. These requests are therefore never late here.
+        # Up to `transaction.version` 1 a late EndTxn ends the next transaction (KAFKA-17754). A late heartbeat would
+        # report that its member has revoked partitions that it received after sending it, and so would a late JoinGroup
+        # in a group of both kinds. These requests are therefore never late here.
         is_end, faults = isinstance(request, EndTxnRequest), self.world.faults
         says_all = isinstance(request, ConsumerGroupHeartbeatRequest) or (
             isinstance(request, JoinGroupRequest) and self.world.rules.migrants > 0

@@ -24,7 +24,7 @@ class Frames:
     def __init__(
         self, broker: Any, client_id: str, version: int, connection: ConnectionInfo | None = None
     ) -> None:
-        """`connection` is None for one that has no other request."""
+        """`connection` is None for a connection without other requests."""
         self._broker = broker
         self._connection = connection
         self._client_id = client_id

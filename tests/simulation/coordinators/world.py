@@ -106,7 +106,7 @@ class CoordinatorWorld(World):
             self.happened["map too small"] += 1
             return
         if "KAFKA_STORAGE_ERROR" in str(why["error"]):
-            return  # its disk has failed, which ends the broker
+            return  # the broker's disk has failed, which ends the broker
         raise Violation(f"L1 compaction stopped: {why}")
 
     def _group_not_written(self, _log: object, *, group: ClassicGroup, **_why: object) -> None:
@@ -161,8 +161,8 @@ class CoordinatorWorld(World):
         }
 
     def _balance(self) -> None:
-        """Makes another replica of a partition the preferred one, as an operator does, perhaps of a shard; then moves
-        leaders to preferred replicas.
+        """Makes another replica of a partition (perhaps that of a shard) the preferred one, and then moves leaders to
+        preferred replicas, as an operator does.
         """
         keys = self._keys_of(self.prng.choice(self.moved_topics))
         key = self.prng.choice(keys)

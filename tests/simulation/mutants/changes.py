@@ -156,7 +156,7 @@ def _truncates_to_the_watermark() -> Patch:
 
 
 def _answers_count_twice() -> Patch:
-    """R13: a duplicated answer is believed again."""
+    """R13: a duplicated response is accepted again."""
 
     def answered(self: Any, token: int) -> Any:
         sent = self._by_token.get(token)
@@ -208,7 +208,7 @@ def _fetched_by_anybody(
 
 
 def _snapshot_between_boundaries() -> Patch:
-    """KAFKA-17713: not the end of a batch."""
+    """KAFKA-17713: the snapshot's offset is not the end of a batch."""
     real = SimLog.add_snapshot
 
     def maybe(self: SimNode) -> None:

@@ -19,7 +19,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _torn_batches_are_whole() -> Patch:
-    """Half a batch is read as another one."""
+    """Half a batch is read as another batch."""
 
     def cut(self: SimLog) -> None:
         for at in range(bisect_right(self.ends, self.flushed_offset), len(self.entries)):

@@ -1,4 +1,4 @@
-"""Whether the tests of planted bugs that few or no seeds find kill them.
+"""Checks that the tests of those planted bugs that few or no seeds find kill them.
 
 `python -m tests.simulation.mutants.elsewhere` plants each bug of each `ELSEWHERE` and runs its test; the exit status is
 0 if every one is killed. With the arguments NAME TEST ... it runs these tests with that bug.
@@ -35,7 +35,9 @@ def survivors(mutants: Sequence[Mutant], elsewhere: Mapping[str, str]) -> list[s
 
 
 def is_killed_by(mutant: Mutant, test: str, *, is_sound: bool = False) -> bool:
-    """Whether `test`, a node id of pytest, passes, and fails with the planted bug; `is_sound` means that it passes."""
+    """Whether `test`, a node id of pytest, passes without the planted bug and fails with it; `is_sound` means that the
+    first is known.
+    """
     # The test must run without the bug first, because test modules imported with the bug would keep the replaced names.
     if not is_sound and run_tests([test]) != pytest.ExitCode.OK:
         return False

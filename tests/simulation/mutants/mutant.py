@@ -12,7 +12,8 @@ from tests.simulation.world import run_seed
 from trimaran.quorum.raft.types import InvariantViolated
 
 SURVIVED = "survived"
-# Runs without a planted bug that violated nothing; a seed determines its run, and several bugs are found by the same.
+# Runs without a planted bug that violated nothing. They are kept, because a seed determines its run, and one seed may
+# find several bugs.
 _SOUND: set[tuple[Callable[..., Any], int, str]] = set()
 
 

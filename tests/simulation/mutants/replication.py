@@ -30,7 +30,7 @@ from trimaran.quorum.raft.voters import QuorumHistory
 
 def _vote_file_not_written() -> AbstractContextManager[Any]:
     """etcd #14370: a node sends a message before its state is durable, and forgets that state in a crash. The check of
-    R2 is disabled, to test the other ones.
+    R2 is disabled, so that the other checks are tested.
     """
 
     def persist(self: SimNode, ready: Ready) -> None:

@@ -51,8 +51,8 @@ class History:
         return end > entry.last and (replica.holds(entry) or entry.last < self.start)
 
     def may_come_again(self, entry: Entry, replica: ReplicaLog) -> bool:
-        """Whether a retry may be appended a second time: earlier copies were deleted before the replica last read its
-        producers, so that, as in Kafka, it does not know them (docs/invariants.md, I1).
+        """Whether a retry may be appended a second time: its earlier copies were deleted before the replica last loaded
+        its producers, so that, as in Kafka, the replica cannot recognize the retry (docs/invariants.md, I1).
         """
         copies = [copy for copy in self.committed if copy.crc == entry.crc]
         return bool(copies) and all(copy.last < replica.unknown_below for copy in copies)
@@ -73,7 +73,7 @@ class Checker:
         self._sent: dict[int, Key] = {}
         self._refused: set[int] = set()
         self._verified: dict[PartitionLeader, int] = {}
-        # The first one: a broker answers a request that fails, for whatever reason.
+        # The first violation. It is kept, because a broker turns any exception in a handler into an error response.
         self._violation: Violation | None = None
 
     def count(self, name: str) -> None:

@@ -243,8 +243,8 @@ class CopiesChecker(Checker):
 
 
 def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:
-    """Lowers the durable end after a truncation that failed, or in which the process died: the records to be truncated
-    may be there or not.
+    """Lowers the durable end after a truncation that failed, or during which the process died: the records to be
+    truncated may or may not be there.
     """
     log = replica.log
     if log is not None and log.flushed_offset < replica.flushed:

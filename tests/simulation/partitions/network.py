@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CONTROLLER, CLIENT = 0, -1
 CONNECT_SECONDS = 0.5
-# The delay of a request in an abandoned connection: long enough for its sender to retry and to continue.
+# The delay of a request on an abandoned connection: long enough for its sender to retry and to continue.
 STUCK_SECONDS = (0.5, 3.0)
 # Versions of requests, which include all changes of responses to followers and consumers.
 VERSIONS = {"FetchRequest": 17, "ListOffsetsRequest": 10, "OffsetForLeaderEpochRequest": 4}

@@ -123,7 +123,7 @@ class ReplicaLog:
         return self.entries[index - 1] if index else None
 
     def shared_end(self, others: list[Entry]) -> int:
-        """Returns the offset up to which it has the same batches as `others`."""
+        """Returns the offset up to which the replica has the same batches as `others`."""
         end = others[0].base if others else 0
         for entry in others:
             if self.at(entry.base) not in (None, entry):
@@ -132,7 +132,7 @@ class ReplicaLog:
         return end
 
     def holds(self, entry: Entry) -> bool:
-        """Whether it has the batch, or had it before retention deleted it. By log matching, everything before is equal,
-        too.
+        """Whether the replica has the batch, or had it before retention deleted it. By log matching, everything before
+        the batch is equal, too.
         """
         return self.at(entry.base) == entry or self.start > entry.last

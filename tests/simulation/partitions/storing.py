@@ -173,7 +173,7 @@ class StoringBroker(SimBroker):
 
     @property
     def is_lacking(self) -> bool:
-        """Whether this process cannot use everything on its disks."""
+        """Whether this process lacks something that its disks should have."""
         return bool(self.broken or self.away or self.damaged or not self.alive) or bool(
             self.directories.offline_ids()
             or self.directories.failed_at_start
@@ -228,7 +228,7 @@ class StoringBroker(SimBroker):
         whole = [path for path in self.disks if path not in self.broken]
         prng.shuffle(whole)
         for path in (*whole, self.metadata_path):
-            # All disks at once, or that of the metadata log, are rarely missing, because the broker then does not
+            # All disks at once, or the disk of the metadata log, are rarely missing, because the broker then does not
             # start.
             is_needed = path in (*whole[:1], self.metadata_path)
             if prng.random() < faults.away * (0.1 if is_needed else 1.0):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
 
 E = ErrorCode
-# After these errors, certainly nothing of an acknowledgement is stored.
+# After these errors, nothing of an acknowledgement is stored.
 REFUSALS = frozenset(
     {
         *(E.INVALID_RECORD_STATE, E.INVALID_REQUEST, E.INVALID_SHARE_SESSION_EPOCH),
@@ -127,7 +127,7 @@ class ShareChecker(CoordinatorChecker):
         )
 
     def _passed(self, key: SharePartitionKey, life: Life, offset: int, is_final: bool) -> None:
-        """Checks Q6: the start only passes records that are done."""
+        """Checks Q6: the start advances only past records that are done."""
         place = SharePlace.of(key, life)
         deleted = self.histories[key.topic_id, key.partition].deleted_to
         self.rule(
@@ -207,7 +207,7 @@ class ShareChecker(CoordinatorChecker):
         batches: list[StateBatch],
         before: tuple[int, int, Life],
     ) -> None:
-        """Checks the response to a write: Q8, only the newest leader writes; Q7, it is stored."""
+        """Checks the response to a write: only the newest leader writes (Q8), and the write is stored (Q7)."""
         self.look()
         state_epoch, leader_epoch, life = before
         self.rule(
@@ -281,7 +281,7 @@ class ShareChecker(CoordinatorChecker):
     def _serves(
         self, broker: CoordinatorBroker, request: Any, response: Any, before: Arrived
     ) -> None:
-        """Checks Q13: a session serves each of its requests once, also if it is repeated."""
+        """Checks Q13: a session serves each of its requests once, even if the request is repeated."""
         if response.error_code or request.share_session_epoch <= 0:
             return
         member = (broker.id, broker.life, request.group_id, request.member_id)
@@ -403,7 +403,7 @@ class ShareChecker(CoordinatorChecker):
     # -- the end
 
     def unfinished(self, group_ids: tuple[str, ...]) -> list[str]:
-        """Returns what is left to do: records that are not done, and partitions without a reader."""
+        """Returns the unfinished work: records that are not done, and partitions without a reader."""
         left = []
         keys = self.world.input_keys
         for group_id in group_ids:

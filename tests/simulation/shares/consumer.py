@@ -51,7 +51,7 @@ class Session:
         self.life = life
         self.epoch = 0
         self.keys: set[Key] = set()
-        # The member decides about nothing that it holds until this time.
+        # The member makes no decision about its held records until this time.
         self.keeps_until = 0.0
         self.held: dict[Key, Held] = {}
 
@@ -137,7 +137,7 @@ class ShareConsumer(CoordinatorClient):
             await self.ask_coordinator(GROUP, self.group_id, request, 1, attempts=10)
 
     async def _close(self, broker_id: int) -> None:
-        """Ends a session with a last request, which may acknowledge records, or with its connection."""
+        """Ends a session with a last request, which may acknowledge records, or by closing its connection."""
         session = self._sessions.get(broker_id)
         if session is None:
             return
@@ -155,7 +155,7 @@ class ShareConsumer(CoordinatorClient):
     # -- records
 
     async def turn(self) -> None:
-        """Sends one request to one of the leaders, and takes the response."""
+        """Sends one request to one of the leaders, and processes the response."""
         world, prng = self.world, self.world.prng
         leaders: dict[int, set[Key]] = {}
         for key in sorted(self.assigned):
@@ -199,7 +199,7 @@ class ShareConsumer(CoordinatorClient):
         return made
 
     async def _freeze(self, session: Session) -> None:
-        """Stops for a while. The connection may break meanwhile, and what is held may be forgotten."""
+        """Stops for a while. The connection may break meanwhile, and held records may be forgotten."""
         world = self.world
         world.happened["frozen"] += 1
         self.is_frozen = True
@@ -222,7 +222,7 @@ class ShareConsumer(CoordinatorClient):
     # -- requests
 
     def _decisions(self, session: Session) -> dict[Key, dict[int, Kind]]:
-        """Returns decisions about records that are held, and forgets those that are decided."""
+        """Returns decisions about held records, and forgets the decided ones."""
         prng, rules = self.world.prng, self.world.rules
         if not self.world.is_calm and self.world.now < session.keeps_until:
             return {}

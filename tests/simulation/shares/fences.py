@@ -16,7 +16,7 @@ Epochs = tuple[int, int]
 
 
 class Fences:
-    """The highest epochs that each shard has stored, or has told without storing them."""
+    """The highest epochs that each shard has stored, or has returned without storing them."""
 
     def __init__(self, require: Callable[..., None]) -> None:
         self._require = require

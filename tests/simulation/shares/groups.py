@@ -38,7 +38,7 @@ class Group:
 
 
 class Groups:
-    """The share groups; `has_state` tells whether a share partition ever had a committed state."""
+    """The share groups; `has_state` returns whether a share partition ever had a committed state."""
 
     def __init__(self, require: Require, has_state: Callable[[SharePartitionKey], bool]) -> None:
         self._require = require
@@ -51,7 +51,7 @@ class Groups:
     # -- records
 
     def appended(self, batch: Batch) -> None:
-        """Notes the members that a coordinator removes: it forgets them before this is committed."""
+        """Notes members that a coordinator removes. The coordinator forgets them before the removal is committed."""
         for _, key, value in batch.records:
             record = self._serde.decode(key, value) if value is None else None
             if record is not None and isinstance(record.key, ShareGroupMemberMetadataKey):
@@ -128,7 +128,7 @@ class Groups:
     # -- responses
 
     def beaten(self, request: Any, response: Any) -> None:
-        """Checks the response to a heartbeat: it says what is committed, and forgets no member."""
+        """Checks the response to a heartbeat: it contains the committed state, and no member is forgotten."""
         who = (request.group_id, request.member_id)
         code = ErrorCode.of(response.error_code)
         if code in FORGOTTEN and who in self._told and request.member_epoch > 0:

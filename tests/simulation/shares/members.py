@@ -1,5 +1,5 @@
-"""Feeds the rules of `tests.share_history` with the observations of members. The simulation sees each step of a leader
-at its very moment, also if the response is lost.
+"""Feeds the rules of `tests.share_history` with the observations of members. The simulation observes each step of a
+leader immediately, even if the response is lost.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FIRST_LIFE = (0, 0)
 
 
 class SharePlace(NamedTuple):
-    """A share partition in one life of its state. Only an operator begins another life that members may notice: if the
-    group coordinator initializes a state again, no accepted record is delivered again.
+    """A share partition in one life of its state. Members notice only a life that an operator has begun: if the group
+    coordinator initializes a state again, no accepted record is delivered again.
     """
 
     key: SharePartitionKey
@@ -42,7 +42,7 @@ class SharePlace(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """The time in which a leader has a state in memory; no other one has the same number."""
+    """The time during which a leader has a state in memory; each lease has a different number."""
 
     place: SharePlace
     number: int
@@ -61,7 +61,7 @@ class Members:
         return self._observed[Place(place, offset)]
 
     def lives(self, group_id: str, partition: int) -> list[SharePlace]:
-        """Returns the lives of a share partition of which anything is known, in order."""
+        """Returns the observed lives of a share partition, in order."""
         found = dict.fromkeys(
             place.partition
             for place in self._observed.records

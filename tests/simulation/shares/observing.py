@@ -48,7 +48,7 @@ def _share_partitions(world: SharesWorld) -> Sequence[Patch]:
         checker.loaded(share)
 
     def acquire(share: Any, *given: Any) -> Any:
-        checker.loaded(share)  # a member may be faster than the task that loads
+        checker.loaded(share)  # a member's request may precede the task that loads the state
         known = share.core.size, share.core.end
         found = acquiring(share, *given)
         checker.acquired(share, given[2].member, found, *known)
@@ -105,7 +105,7 @@ def _shards(world: SharesWorld) -> Sequence[Patch]:
 
     def write(shard: Any, key: Any, summary: Any, *given: Any) -> Any:
         result = yield from writing(shard, key, summary, *given)
-        checker.fences.writes(shard, key, summary)  # of a write that is decided, not refused
+        checker.fences.writes(shard, key, summary)  # the decision of a write that is not refused
         return result
 
     def replay(shard: Any, offset: Any, record: Any, *given: Any) -> None:

@@ -1,5 +1,6 @@
 """An operator of one share group: when its members have left, it alters or deletes offsets, or deletes the group. The
-members return when the coordinator no longer works on this: as in Kafka, nothing protects them from a late alteration.
+members return when the coordinator has finished this request: as in Kafka, nothing protects them from a late
+alteration.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ from trimaran.wire.identity import SharePartitionKey
 Require = Callable[..., None]
 Rank = tuple[int, DeliveryState]
 """The delivery count of a record, and its state: the higher one is the newer one."""
-# Is called with a share partition, its life, and the records that its start has passed: (offset, final state or not).
+# Receives a share partition, its life, and the records that its start has passed: (offset, whether the state is final).
 Passed = Callable[[SharePartitionKey, "Life", int, bool], None]
 Life = tuple[int, int]
 """The state epoch of a share partition, and how often its state was initialized or deleted before: an operator may
 alter offsets twice in one state epoch."""
-# Is called with a share partition, its new life, and where that starts.
+# Receives a share partition, its new life, and the start offset of that life.
 Begins = Callable[[SharePartitionKey, Life, int], None]
-# Is called with a share partition, its life, and a record that is done in a state.
+# Receives a share partition, its life, and a record with a final state.
 Done = Callable[[SharePartitionKey, Life, int, DeliveryState], None]
 FINAL = frozenset({DeliveryState.ACKNOWLEDGED, DeliveryState.ARCHIVING, DeliveryState.ARCHIVED})
 NO_OFFSET = -1
@@ -163,7 +163,7 @@ class States:
             if state in FINAL and (known is None or known[1] not in FINAL):
                 self._done(key, (before.state_epoch, self.begun[key]), offset, state)
         if before.start == NO_OFFSET:
-            return  # the leader has chosen where the group begins
+            return  # the leader has chosen the group's first offset
         life = (before.state_epoch, self.begun[key])
         for offset in range(before.start, after.start):
             ranks = [ranks.get(offset) for ranks in (before.ranks, after.ranks)]
@@ -186,7 +186,7 @@ class States:
                 )
 
     def is_final(self, key: SharePartitionKey, offset: int) -> bool:
-        """Whether a record is done, or lies before the start."""
+        """Whether a record is done, or precedes the start."""
         stored = self.stored.get(key)
         if stored is None:
             return False

@@ -112,7 +112,7 @@ class SharesWorld(CoordinatorWorld):
     # --- the end
 
     def _used_keys(self) -> list[Key]:
-        """Returns the partitions, without those of the queue that nothing was written to."""
+        """Returns the partitions, except those of the queue to which nothing was written."""
         histories = self.checker.histories
         return [key for key in self.keys if self.name_of(key) != QUEUE or histories[key].written]
 

@@ -51,24 +51,24 @@ _HEARTBEATS = "tests/broker/handlers/test_heartbeat.py"
 _BEGINS = "tests/broker/partitions/test_leader_epochs.py"
 _STABLE = "tests/log/partitions/test_transactions.py"
 ELSEWHERE = {
-    "heartbeats of old generations": f"{_HEARTBEATS}::test_every_version",
+    "heartbeats of old generations": f"{_HEARTBEATS}::test_every_version_checks_the_generation",
     "epoch start not recorded": f"{_BEGINS}::test_leader_epoch_begins_at_log_end",
     "markers count at once": f"{_STABLE}::test_log_matches_full_reader_on_transactions",
     "markers of old coordinators": f"{_MARKERS}::test_stale_coordinators_and_epochs_are_refused",
     "markers of any epoch": f"{_MARKERS}::test_stale_coordinators_and_epochs_are_refused",
-    "new coordinator aborts decided transactions": f"{_TRANSCRIPTS}::test_transcript[takeover]",
-    "late EndTxn ends the next transaction": f"{_TRANSCRIPTS}::test_transcript[version_2]",
+    "new coordinator aborts decided transactions": f"{_TRANSCRIPTS}::test_transcript_is_reproduced[takeover]",
+    "late EndTxn ends the next transaction": f"{_TRANSCRIPTS}::test_transcript_is_reproduced[version_2]",
     "verification outlives a marker": f"{_STAGES}::test_marker_before_append_voids_verification",
     "committed records are not loaded": f"{_LOADED}::test_marker_completes_the_transaction",
     "open transactions are not loaded": f"{_LOADED}::test_marker_completes_writes_of_earlier_epoch",
-    "old generations commit": f"{_OFFSETS}::test_generations_and_members",
-    "syncs of old generations": f"{_SYNCS}::test_refusals",
+    "old generations commit": f"{_OFFSETS}::test_commit_needs_current_generation_and_member",
+    "syncs of old generations": f"{_SYNCS}::test_invalid_sync_is_refused",
     "cuts to the watermark": (
         f"{_REGISTRY}::test_leader_change_keeps_records_above_known_watermark"
     ),
     "duplicates are appended": f"{_PRODUCERS}::test_last_five_batches_are_recognized",
     "out-of-sync replica is elected": f"{_ELECTIONS}::test_out_of_sync_replica_is_not_elected",
-    "epochs survive a truncation": f"{_EPOCHS}::test_same_answers",
+    "epochs survive a truncation": f"{_EPOCHS}::test_epochs_equal_naive_twin",
 }
 
 COORDINATORS = (

@@ -1,4 +1,4 @@
-"""Bugs of the runtime that both coordinators share: loading, serving, answering, closing."""
+"""Bugs of the runtime that both coordinators share: loading, serving, responding, closing."""
 
 from __future__ import annotations
 

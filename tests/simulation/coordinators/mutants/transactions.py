@@ -158,7 +158,7 @@ def _any_producer_may_end() -> Patch:
 
 
 def _late_endtxn_ends_the_next_transaction() -> Patch:
-    """KAFKA-17754, although every transaction has its own epoch."""
+    """KAFKA-17754 occurs although every transaction has its own epoch."""
     real = rules._end_with_bump
 
     def end(transaction: Transaction, producer: Producer, *arguments: Any) -> Transaction:

@@ -89,7 +89,7 @@ def _damaged_topic_id_counts_as_foreign() -> Patch:
 
 
 def _offsets_of_a_namesake_stay() -> Patch:
-    """The offsets of an earlier replica stay."""
+    """The checkpointed offsets of an earlier replica remain."""
     return both(
         mock.patch.object(OffsetCheckpoints, "forget", return_value=None),
         mock.patch.object(OffsetCheckpoints, "begin", return_value=None),
@@ -98,7 +98,7 @@ def _offsets_of_a_namesake_stay() -> Patch:
 
 def _strays_stay() -> Patch:
     async def drop(_self: LogDirectories, _wanted: Any) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     return mock.patch.object(LogDirectories, "drop_strays", drop)
 
@@ -147,7 +147,9 @@ def _a_failed_directory_hides_the_others() -> Patch:
 
 
 def _a_replica_that_lies_elsewhere_is_not_claimed() -> Patch:
-    """This matters for a leaderless partition with a log that stays unopened."""
+    """A replica in another directory than the assigned one is not reported. This matters for a leaderless partition
+    whose log stays unopened.
+    """
     return mock.patch.object(LogDirectories, "claim", return_value=None)
 
 

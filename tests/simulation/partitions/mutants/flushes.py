@@ -76,7 +76,7 @@ def _what_came_meanwhile_waits_for_ever() -> Patch:
 
 
 def _another_begins_meanwhile() -> Patch:
-    """A log that is already flushed is flushed again."""
+    """A flush is begun although another flush of the log is in progress."""
 
     def wanted(self: GroupCommit, dirty: Any) -> None:
         self._dirty[id(dirty.log)] = dirty

@@ -15,8 +15,8 @@ from tests.simulation.shares.world import run_seed
 _SHARD = "tests/broker/share_state/test_shard.py"
 _OFFSETS = "tests/broker/groups/share/test_offsets.py"
 ELSEWHERE = {
-    "fenced initializations change nothing": f"{_OFFSETS}::test_fenced_initialization_gives_a_higher_epoch",
-    "finished partitions are initialized": f"{_OFFSETS}::test_initialization_leaves_finished_partitions_out",
+    "fenced initializations change nothing": f"{_OFFSETS}::test_fenced_initialization_increments_the_epoch",
+    "finished partitions are initialized": f"{_OFFSETS}::test_initialization_omits_finished_partitions",
     "repeated initializations reset": f"{_SHARD}::test_a_late_initialize_redelivers_nothing",
 }
 

@@ -238,7 +238,7 @@ def _locks_are_unlimited() -> Patch:
 
 
 def _record_limit_is_ignored() -> Patch:
-    """In the mode RECORD_LIMIT more records are acquired than asked for."""
+    """In the mode RECORD_LIMIT more records are acquired than requested."""
     real = Acquisition.acquire
 
     def acquire(self: Any, fetch_offset: Any) -> Any:
@@ -282,7 +282,7 @@ def _log_start_skips_records() -> Patch:
 
 
 def _groups_begin_at_the_end() -> Patch:
-    """A group without a position begins at the end, whatever it is configured to."""
+    """A group without a position begins at the end, whatever its configuration is."""
 
     async def begin(leader: Any, reset: str, now_ms: int) -> Any:
         return leader.committed_end
@@ -331,7 +331,7 @@ def _released_records_are_done() -> Patch:
 
 
 def _stored_starts_are_ahead() -> Patch:
-    """The start that is stored leaves the first record in flight out."""
+    """The stored start is one record too high, so it omits the first record in flight."""
     real = SharePartition.summary
 
     def summary(self: Any) -> Any:

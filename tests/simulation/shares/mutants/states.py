@@ -72,7 +72,7 @@ def _deletions_are_not_stored() -> Patch:
 
 
 def _start_goes_back() -> Patch:
-    """A write moves the start back to where the write says."""
+    """A write stores a start that is one record lower, even if this moves the start back."""
     real = rules.written
 
     def written(key: Any, state: Any, summary: Any, batches: Any) -> Any:
@@ -84,7 +84,7 @@ def _start_goes_back() -> Patch:
 
 
 def _updates_replace_states() -> Patch:
-    """An update forgets the states that it does not name."""
+    """An update drops the states of records that it does not name."""
     real = rules.updated
 
     def updated(state: Any, update: Any) -> Any:
@@ -95,7 +95,7 @@ def _updates_replace_states() -> Patch:
 
 
 def _snapshots_forget_the_update() -> Patch:
-    """A snapshot that is due lacks the write that made it due."""
+    """A snapshot lacks the write that caused it."""
 
     real = ShareCoordinatorShard._snapshot_if_due
 
@@ -212,7 +212,7 @@ def _finished_partitions_are_initialized_again() -> Patch:
 
 
 def _failed_initializations_are_forgotten() -> Patch:
-    """A group does not know of a state whose initialization has failed for it."""
+    """A group forgets a state whose initialization has failed."""
     real = StatePartitions.finished
 
     def finished(self: Any, done: Any, failed: Any) -> Any:
@@ -258,7 +258,7 @@ async def _nothing_stored(
 
 
 def _old_member_epochs_stay() -> Patch:
-    """A member keeps its epoch and its assignment for good."""
+    """A member keeps its epoch and its assignment forever."""
     real = heartbeat._reconcile
 
     def reconcile(operation: Any, member: Any, bumped: bool) -> Any:
@@ -268,7 +268,7 @@ def _old_member_epochs_stay() -> Patch:
 
 
 def _lost_assignments_are_not_repeated() -> Patch:
-    """A member that has its previous epoch gets no assignment unless it asks for one."""
+    """A member that sends its previous epoch gets no assignment unless it requests one."""
 
     def wants(_member: Any, request: Any) -> bool:
         return request.member_epoch == 0 or request.subscribed_topic_names is not None
