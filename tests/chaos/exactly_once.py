@@ -1,5 +1,6 @@
-"""The required result of a run of consume-transform-produce: every input is in the output once, and no aborted one.
-These are pure functions over the observations; `tests/chaos/test_exactly_once.py` tests them with broken histories.
+"""The required result of a run of consume-transform-produce: every input is in the output once, and no value of an
+aborted transaction is. These are pure functions over the observations; `tests/chaos/test_exactly_once.py` tests them
+with broken histories.
 """
 
 from __future__ import annotations

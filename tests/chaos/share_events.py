@@ -1,5 +1,5 @@
-"""The observations of a share group's members as words, in the order in which they were made: `delivered VALUE COUNT`,
-then `accepted VALUE RESULT` or `released VALUE RESULT`, where RESULT is `ok` or an error. Values are numbers.
+"""The observations of a share group's members as lines of text, in the order in which they were made: `delivered VALUE
+COUNT`, then `accepted VALUE RESULT` or `released VALUE RESULT`, where RESULT is `ok` or an error. Values are numbers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LIMIT = 5
 
 
 def broken(acked: Iterable[bytes], lines: Iterable[str], limit: int = LIMIT) -> list[Breach]:
-    """Returns what breaks the rules of share groups, after a run in which all of `acked` was shared. Other lines are
-    ignored. A value counts as done if its last delivery was accepted; an acceptance with an error may be effective.
+    """Returns the violations of the rules of share groups, after a run in which all of `acked` was shared. Other lines
+    are ignored. A value counts as done if its last delivery was accepted; an acceptance with an error may be effective.
     `limit` is the largest number of deliveries of the group.
     """
     history, done = History(), set[Place]()
@@ -49,11 +49,11 @@ def broken(acked: Iterable[bytes], lines: Iterable[str], limit: int = LIMIT) -> 
         history.decisions.append(Decision("m", place, KINDS[event], result, time, received))
         if not is_ok or event == "accepted":
             done.add(place)
-    # Clients do not tell of responses that are lost: any record may have been in some, but not in all.
+    # Clients do not report lost responses. A record may have been in some of them, but not in all.
     history.lost = [LostFetch("m", 0, -1.0)] * (limit - 1)
     log = {Place(0, int(value)): value for value in acked}
     return [
         breach
         for breach in judge(history, Settings(limit, inf), Ending(log, done.__contains__))
-        if breach.rule is not Rule.ALTERED  # the broker has more than it has acknowledged
+        if breach.rule is not Rule.ALTERED  # the broker may have stored unacknowledged records
     ]

@@ -1,4 +1,4 @@
-"""The words of members become a history, and the rules find its errors."""
+"""The lines of members are parsed to a history, and its errors are found."""
 
 import pytest
 
@@ -42,6 +42,6 @@ def test_broken_history_is_reported(more, found):
 
 
 @pytest.mark.parametrize(("limit", "found"), [(5, [Rule.COUNT_TOO_HIGH]), (6, [])])
-def test_limit_is_that_of_the_group(limit, found):
+def test_delivery_limit_of_group_is_applied(limit, found):
     lines = [*LINES, *(f"delivered 5 {count}" for count in range(1, 7)), "accepted 5 ok"]
     assert [breach.rule for breach in broken([*ACKED, b"5"], lines, limit)] == found

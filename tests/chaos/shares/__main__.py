@@ -1,4 +1,4 @@
-"""`./dev chaos --shares [RUNS]`: a share group under faults, each delivery and decision of which is judged.
+"""`./dev chaos --shares [RUNS]`: a share group under faults. Each delivery and each decision is judged.
 
 Each run is a separate process. With `--ledger FILE` an interrupted series resumes: seeds in the file are not repeated.
 """

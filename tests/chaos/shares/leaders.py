@@ -1,4 +1,4 @@
-"""The leaders of the shared partitions: as clients see them during a run, and as the metadata log has them later."""
+"""The leaders of the shared partitions: as clients see them during a run, and as the metadata log records them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
 
 LOOK_SECONDS = 0.3
 CALL_SECONDS = 1.0
-# The time in which a broker that runs learns that it leads, or leads no longer.
+# The time within which a running broker learns that it has become a leader, or is no longer one.
 LEARN_SECONDS = 5.0
 # The difference between the controller's timestamp and the clock of this process.
 CLOCK_SECONDS = 0.1
 
 
 class Leaders:
-    """The current leaders, by the newest epoch that any broker told."""
+    """The current leaders, by the newest epoch that any broker reported."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._client = BlockingClient(bootstrap, client_id="share-member-leaders")
@@ -44,13 +44,13 @@ class Leaders:
         return {index for index, (_, leader) in list(self._known.items()) if leader == node}
 
     def watch(self, stop: threading.Event) -> None:
-        """Looks until the end of the run."""
+        """Queries the leaders repeatedly until the end of the run."""
         with self._client:
             while not stop.wait(LOOK_SECONDS):
                 self.look()
 
     def look(self) -> None:
-        """Asks a broker; nothing changes without an answer."""
+        """Queries a broker; without a response nothing changes."""
         topics = [MetadataRequestTopic(name=self._topic)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         with suppress(ConnectionLost, RequestTimedOut):
@@ -66,7 +66,7 @@ class Leaders:
 
 
 class Reign(NamedTuple):
-    """A partition has this leader from `begin` on, in seconds of `time.monotonic`."""
+    """A leadership of a partition; `begin` is in seconds of `time.monotonic`."""
 
     begin: float
     leader: int
@@ -90,7 +90,7 @@ class Reigns:
         return sum(map(len, self._reigns.values()))
 
     def term(self, partition: Hashable, leader: int, sent: float, received: float) -> Hashable:
-        """Returns the epoch of `leader` if it surely was in no other one between these times, otherwise None."""
+        """Returns the epoch of `leader` if it certainly had only this epoch between these times, otherwise None."""
         reigns = self._reigns[partition]
         at = bisect_right(reigns, sent - LEARN_SECONDS, key=_begin) - 1
         if at < 0 or reigns[at].leader != leader:
@@ -107,7 +107,7 @@ class Reigns:
         return at < 0 or reigns[at].leader != leader
 
     def stamped(self, history: History) -> History:
-        """Returns the history with terms in the place of the nodes that answered."""
+        """Returns the history with terms instead of the nodes that responded."""
 
         def delivery(each: Delivery) -> Delivery:
             partition, node = each.place.partition, each.term

@@ -1,6 +1,7 @@
-"""A member of a share group: reads from each broker by a session of its own, decides by a seeded rule, and notes all.
+"""A member of a share group: it reads from each broker in a separate session, decides by a seeded rule, and records
+everything.
 
-Each session is a member of the history by the name `member@node`, since locks do not outlive a leader.
+In the history each session is a member named `member@node`, since locks do not outlive a leader.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequ
 
 GROUP, TOPIC = "sharers", "shared"
 LIMIT, LOCK_SECONDS = 4, 5.0
-# The time without an answer after which a member gives a connection up.
+# The time without a response after which a member closes a connection.
 CALL_SECONDS = 4.0
 MAX_WAIT_MS = 300
 MAX_RECORDS = 40
@@ -50,7 +51,7 @@ _REFUSALS = (ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST)
 
 Choice = tuple[Kind, ...]
 IGNORE: Choice = ()
-# The decisions about a delivery, with weights; poison is released each time.
+# The decisions about a delivery, with weights; a poison record is always released.
 CHOICES: Mapping[Choice, int] = {
     (Kind.ACCEPT,): 62,
     (Kind.RELEASE,): 14,
@@ -87,11 +88,11 @@ class ShareMember:
         self.errors: Counter[str] = Counter()
 
     def beat(self, bootstrap: str, stop: threading.Event) -> None:
-        """Stays in the group until the end, by joining again if necessary."""
+        """Sends heartbeats until the end of the run, and joins again if necessary."""
         epoch = 0
         with BlockingClient(bootstrap, client_id=f"share-member-{self.name}") as client:
             while not stop.wait(0.5):
-                # Each request is a full one: an answer that was lost may have had the assignment.
+                # Each request is a full one, because the assignment may have been in a lost response.
                 request = ShareGroupHeartbeatRequest(
                     group_id=GROUP,
                     member_id=self.name,
@@ -137,7 +138,7 @@ class ShareMember:
 
 
 class Session:
-    """One share session; every request is noted with the time before it, and after its answer."""
+    """One share session; it records the times before each request and after its response."""
 
     def __init__(
         self, member: ShareMember, node: int, connection: BlockingConnection, prng: random.Random
@@ -157,7 +158,7 @@ class Session:
         return bool(self._queued)
 
     def turn(self, wanted: set[int]) -> None:
-        """Fetches once, and decides about what it got. Raises ConnectionLost, RequestTimedOut or SessionOver."""
+        """Fetches once, and decides about acquired records. Raises ConnectionLost, RequestTimedOut or SessionOver."""
         deliveries = self._fetch(wanted)
         time.sleep(self._prng.uniform(0, 0.05))
         renewed, decided = [], []
@@ -175,7 +176,7 @@ class Session:
             self._queued += decided
 
     def leave(self) -> None:
-        """Ends the session by its final epoch."""
+        """Ends the session with the final epoch."""
         self._left(time.monotonic())
         if self._epoch:
             self._epoch = FINAL_EPOCH
@@ -199,7 +200,7 @@ class Session:
             )
             for index in sorted(added | set(acks))
         ]
-        gone |= set(acks) - wanted  # which an acknowledgement adds to the session
+        gone |= set(acks) - wanted  # an acknowledgement adds the partition to the session
         request = ShareFetchRequest(
             group_id=GROUP,
             member_id=self._member.name,
@@ -260,7 +261,9 @@ class Session:
     def _call(
         self, request: Any, decided: Iterable[tuple[Delivery, Kind]], fetched: Iterable[int]
     ) -> tuple[Any, float, float]:
-        """Returns the answer, and the times around it. Raises ConnectionLost, RequestTimedOut or SessionOver."""
+        """Returns the response, and the times before the request and after the response. Raises ConnectionLost,
+        RequestTimedOut or SessionOver.
+        """
         self._asked = sent = time.monotonic()
         try:
             answer = self._connection.call(request, timeout=CALL_SECONDS)
@@ -283,7 +286,7 @@ class Session:
 
     @staticmethod
     def _batches(decided: Iterable[tuple[Delivery, Kind]], kind: Any) -> dict[int, list[Any]]:
-        """Returns the batches of acknowledgements by partition, a type for each offset."""
+        """Returns the batches of acknowledgements by partition; each has a type for each offset."""
         types = {delivery.place: given for delivery, given in decided}
         batches: dict[int, list[Any]] = defaultdict(list)
         for _, run in groupby(
@@ -328,7 +331,7 @@ class Session:
         sent: float,
         received: float,
     ) -> None:
-        # All decisions about a partition succeed or fail together: one lock that is over fails them all.
+        # All decisions about a partition succeed or fail together: one expired lock makes all of them fail.
         late = {
             delivery.place.partition
             for delivery, _ in decided

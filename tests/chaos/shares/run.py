@@ -1,8 +1,8 @@
 """One run of `./dev chaos --shares`: a cluster, a share group with a dead-letter queue, faults, and the judged history.
 
-Members read two partitions from all brokers, and accept, release, reject, renew or ignore what they get. Once all
-faults have ended, no record may be left for the group. A run without a fault, a letter or a delivery counts as
-failed. The environment variable `CHAOS_SECONDS` sets how long faults are injected.
+Members read two partitions from all brokers, and accept, release, reject, renew or ignore each record. Once all faults
+have ended, the group must finish every record. A run without a fault, a letter or a delivery counts as failed. The
+environment variable `CHAOS_SECONDS` sets how long faults are injected.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SETTINGS = (
 
 
 class Run:
-    """The clients of a run, and what they know."""
+    """The clients of a run, and their observations."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self.bootstrap, self.seed = bootstrap, seed
@@ -86,7 +86,7 @@ class Run:
     # -- the topics, and the records
 
     def prepare(self) -> None:
-        """Creates topic and queue, and lets the group begin at the beginning."""
+        """Creates the topic and the queue, and lets the group begin at offset 0."""
         configs = {"errors.deadletterqueue.group.enable": "true", "min.insync.replicas": "1"}
         topics = [
             NewTopic(TOPIC, PARTITIONS, 3, config={"min.insync.replicas": "1"}),
@@ -119,7 +119,7 @@ class Run:
         until(has_leaders, "a leader of each partition", FIRST_SECONDS_MAX)
 
     def fill(self) -> None:
-        """Produces until the run needs no more."""
+        """Produces until the run stops it."""
         producer = Producer({**self.settings, "enable.idempotence": True, "linger.ms": 20})
         number = 0
         while not self.stop_source.is_set():
@@ -147,7 +147,7 @@ class Run:
     # -- the group
 
     def share(self, cluster: Cluster) -> list[Task]:
-        """Starts the group's members, and the eye on the leaders."""
+        """Starts the group's members, and the observation of the leaders."""
         tasks = [Task(lambda: self.leaders.watch(self.stop))]
         for member in self.members:
             tasks.append(Task(lambda m=member: m.beat(self.bootstrap, self.stop)))  # type: ignore[misc]
@@ -157,7 +157,9 @@ class Run:
         return tasks
 
     def positions(self) -> dict[int, tuple[int, int]]:
-        """Returns the group's start offset and lag in each partition, as far as its coordinator answers."""
+        """Returns the group's start offset and lag in each partition, for those partitions that its coordinator
+        returns.
+        """
         topics = [
             DescribeShareGroupOffsetsRequestTopic(
                 topic_name=TOPIC, partitions=list(range(PARTITIONS))
@@ -183,8 +185,8 @@ class Run:
 
 
 def play(seed: int, data: Path) -> tuple[bool, str]:
-    """Plays one run; returns whether it is correct, and its outcome in words. Raises ClientHangs, KafkaException or
-    AssertionError if the run has no valid outcome.
+    """Plays one run; returns whether it is correct, and a description of its outcome. Raises ClientHangs,
+    KafkaException or AssertionError if the run has no valid outcome.
     """
     with ours(data, *SETTINGS) as cluster:
         return _play(cluster, seed)
@@ -219,10 +221,10 @@ def _play(cluster: Cluster, seed: int) -> tuple[bool, str]:
 
 
 def _drained(run: Run, log: dict[Place, bytes], deadline: float) -> dict[Hashable, int]:
-    """Waits until no record is left for the group; returns the offset before which none is left, at the deadline.
+    """Waits until the group has finished every record, or until the deadline; returns for each partition the offset
+    below which none is left.
 
-    The stored start offset is that of the last write: it stays behind records that ended in this write. The lag does
-    not count them.
+    The stored start offset may be below records that the last write has finished; the lag does not count them.
     """
     ends = Counter(place.partition for place in log)
     found: dict[int, tuple[int, int]] = {}
@@ -260,7 +262,7 @@ def _text(
 
 
 def _keep(folder: Path, history: History, breaches: list[Breach]) -> None:
-    """Writes what is known of the records that break a rule."""
+    """Saves the observations of the records that break a rule."""
     places = {breach.place for breach in breaches}
     if any(breach.rule in Rule for breach in breaches):
         with (folder / "history.txt").open("w") as file:

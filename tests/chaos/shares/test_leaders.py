@@ -1,4 +1,4 @@
-"""The terms of leaders follow from the metadata log, and stay unknown where a broker may not know them yet."""
+"""The terms of leaders are derived from the metadata log; a term that a broker may not know yet is unknown."""
 
 import pytest
 
@@ -22,7 +22,7 @@ KNOWN = 10 + LEARN_SECONDS
         (11, 36, 90, None),
     ],
 )
-def test_term_is_known_within_one_reign(leader, sent, received, term):
+def test_term_is_known_within_one_leadership(leader, sent, received, term):
     assert REIGNS.term(0, leader, sent, received) == term
 
 
@@ -40,7 +40,7 @@ def test_former_leader_is_stale(leader, sent, is_stale):
     assert REIGNS.is_stale(0, leader, sent) is is_stale
 
 
-def test_history_gets_terms_of_its_nodes():
+def test_nodes_of_history_are_replaced_by_terms():
     place = Place(0, 7)
     delivery = Delivery("m", place, 1, 20, 21, b"v", 11)
     old = delivery._replace(sent=31, received=32)

@@ -21,7 +21,7 @@ from trimaran.wire.messages.incremental_alter_configs import (
 RECORDS, LIMIT_OF_BROKERS = 200, 5
 
 
-def test_members_end_every_record_by_the_rules():
+def test_members_finish_every_record_by_the_rules():
     with EmbeddedKafka() as kafka:
         kafka.create_topic(TOPIC, partitions=1)
         config = AlterableConfig(
@@ -54,7 +54,7 @@ def test_members_end_every_record_by_the_rules():
         assert rules == {"NOT_ENDED": RECORDS}, "the group has not come to its end"
 
 
-def test_choice_follows_seed_place_and_count():
+def test_choice_depends_on_seed_place_and_count():
     deliveries = [Delivery("m", Place(0, offset), 1, 0, 1) for offset in range(2_000)]
     choices = Counter(choice_of(1, delivery) for delivery in deliveries)
     assert set(choices) == set(CHOICES)

@@ -28,7 +28,7 @@ def main() -> None:
     options = parser.parse_args()
     # No process outlives a run that receives SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    # Brokers die all the time, and librdkafka tells it each time.
+    # Brokers are killed again and again, and librdkafka reports each of these disconnections.
     LOGGER.addHandler(logging.NullHandler())
     if options.data is not None:
         _one(options.system, options.seed, options.data, options.kills)

@@ -26,7 +26,7 @@ class Process(NamedTuple):
 
 
 def processes() -> list[Process]:
-    """Returns all processes that run now."""
+    """Returns all running processes."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -65,7 +65,7 @@ def workers(found: Iterable[Process]) -> list[int]:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Sends SIGKILL; some may have ended."""
+    """Sends SIGKILL; some processes may have ended already."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

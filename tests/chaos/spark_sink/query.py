@@ -1,7 +1,7 @@
 """A query with exactly-once writes, which a run kills: `python -m tests.chaos.spark_sink.query BOOTSTRAP FOLDER TASKS`.
 
 Its executors are processes. It prints a line of JSON when the query starts, for each micro-batch that Spark has
-recorded as committed, and when the query ends by an error. Then the query starts again in the same session.
+recorded as committed, and when the query ends with an error. Then the query starts again in the same session.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONF = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": "512m",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
-    # Executors and tasks die all the time.
+    # Executors and tasks are killed again and again.
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.task.maxFailures": "20",
 }
@@ -53,12 +53,12 @@ def sink_options(bootstrap: str) -> dict[str, str]:
 
 
 def checkpoint_of(folder: str) -> str:
-    """Returns the place of the query's checkpoint."""
+    """Returns the directory of the query's checkpoint."""
     return os.path.join(folder, "checkpoint")
 
 
 def main(bootstrap: str, folder: str, tasks: str) -> None:
-    # With the archive of classes, if an earlier session has written it, a JVM starts in half the time.
+    # A JVM starts in half the time with the archive of classes, which an earlier session may have written.
     sharing = [word for word in class_archive.options({}) if ARCHIVED in word]
     options = " ".join([QUICK_JVM, *(class_archive.QUIET if sharing else ()), *sharing])
     conf = {f"spark.{part}.extraJavaOptions": options for part in ("driver", "executor")}

@@ -1,8 +1,9 @@
 """One run of `./dev chaos --spark-sink`: a cluster, a query that writes exactly once, kills, and the judgement.
 
-Victims and moments are drawn by the seed. When the last victim has been killed, all processes of Spark are, too. Then
-the sink's own start finishes what was decided and aborts the rest, as the next driver would. A read_committed consumer
-must see each row of each decided micro-batch once, and nothing else; Spark must not have recorded more than that.
+Victims and moments are drawn by the seed. After the last victim, all processes of Spark are killed. Then the sink is
+started once more: like the next driver, it completes the decided transactions and aborts the rest. A read_committed
+consumer must see each row of each decided micro-batch once, and nothing else; Spark must not have recorded more than
+that.
 """
 
 from __future__ import annotations
@@ -51,12 +52,12 @@ WORKER, EXECUTOR, DRIVER, BROKER, COORDINATOR = (
 )
 # The start of a driver takes the longest.
 WEIGHTS = {WORKER: 6, EXECUTOR: 3, DRIVER: 2, BROKER: 4, COORDINATOR: 5}
-# Within a micro-batch; as its decision is in the log; or soon after the kill before.
+# The moment of a kill: within a micro-batch, when its decision is in the log, or soon after the previous kill.
 WITHIN, DECIDED, SOON = "within a batch", "after a decision", "soon"
 MOMENTS = {WITHIN: 3, DECIDED: 2, SOON: 1}
 SOON_SECONDS_MAX = 3.0
 DECISION_SECONDS_MAX = 20.0
-ENDING_SECONDS_MAX = 0.1  # the time that a driver takes to end the transactions that are decided
+ENDING_SECONDS_MAX = 0.1  # the time in which a driver completes the decided transactions
 DOWN_SECONDS = 1.0
 PART_SECONDS_MAX = 10.0
 READ_SECONDS_MAX = 120.0
@@ -86,7 +87,7 @@ SYSTEMS = {"ours": ours, "kafka": kafka}
 
 
 class Decisions:
-    """Sees the decisions of a query before they are committed."""
+    """Observes the decisions of a query before they are committed."""
 
     def __init__(self, bootstrap: str) -> None:
         self._consumer = Consumer(
@@ -132,7 +133,7 @@ class Run:
         return RunningQuery(self._bootstrap, self._data, self._prng.randint(1, 3))
 
     def play(self, kills: int) -> None:
-        """Kills one process after another. Raises AssertionError: the query does not go on."""
+        """Kills one process after another. Raises AssertionError if the query makes no progress."""
         try:
             self._wait_for_batch()
             self._decisions = Decisions(self._bootstrap)
@@ -177,8 +178,8 @@ class Run:
         print(line, file=sys.stderr, flush=True)
 
     def _kill(self, victim: str) -> str | None:
-        """Kills the victim, and starts again what does not come back by itself. Returns its name; None if there was
-        none: the last kill has taken it.
+        """Kills the victim, and restarts it if nothing else does. Returns its name; None if the previous kill has
+        already ended it.
         """
         if victim == DRIVER:
             self._query.kill_driver()
@@ -215,7 +216,7 @@ class Run:
 
 
 def play(system: str, seed: int, data: Path, kills: int = KILLS) -> Outcome:
-    """Plays one run. Raises AssertionError if the query does not go on."""
+    """Plays one run. Raises AssertionError if the query makes no progress."""
     with SYSTEMS[system](data) as (cluster, bootstrap):
         run = Run(cluster, bootstrap, data, seed)
         run.play(kills)
@@ -236,7 +237,7 @@ def play(system: str, seed: int, data: Path, kills: int = KILLS) -> Outcome:
 
 
 def judged(bootstrap: str, batches: int) -> Verdict:
-    """Returns what a read_committed consumer finds, compared with the rows of this many micro-batches."""
+    """Returns how the records of a read_committed consumer differ from the rows of this many micro-batches."""
     expected = [str(number).encode() for number in range(ROWS * batches)]
     return judge(expected, expected, read_committed(bootstrap), [])
 

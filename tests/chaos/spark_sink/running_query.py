@@ -1,4 +1,4 @@
-"""The process of a query as a run sees it: its events, its victims, its end."""
+"""The process of a query: its events, the processes to kill, and its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GONE_SECONDS_MAX = 60.0
 
 
 class RunningQuery:
-    """A driver that runs. `errors` are those by which its query has ended."""
+    """A running driver. `errors` are the errors with which its query has ended."""
 
     def __init__(self, bootstrap: str, folder: Path, tasks: int) -> None:
         self._log = (folder / "spark.log").open("ab")
@@ -47,7 +47,7 @@ class RunningQuery:
         self._events.put({"over": True})
 
     def wait_for(self, kind: str) -> None:
-        """Waits for the next event of this kind. Raises AssertionError: there is none in time, or the process has
+        """Waits for the next event of this kind. Raises AssertionError if there is none in time, or if the process has
         ended.
         """
         deadline = time.monotonic() + EVENT_SECONDS_MAX
@@ -65,7 +65,7 @@ class RunningQuery:
             assert "over" not in event, f"the driver has ended by itself; errors: {self.errors}"
 
     def drain(self) -> None:
-        """Notes the events that have arrived."""
+        """Records the events that have arrived."""
         while not self._events.empty():
             self._note(self._events.get())
 

@@ -1,4 +1,4 @@
-"""Tests of the victims of a campaign: their parents and commands decide."""
+"""The processes that a run kills are recognized by their parents and commands."""
 
 import os
 import subprocess

@@ -2,7 +2,7 @@
 
 A producer fills a topic; members of one group copy it to another in transactions, every tenth of which is aborted; a
 reader reads concurrently. Once all faults have ended, everything must arrive: each acknowledged input exactly once,
-nothing of an aborted transaction, and the reader must reach the end (no last stable offset is stuck). A run without a
+nothing of an aborted transaction. The reader must reach the end, so no last stable offset may be stuck. A run without a
 fault, a commit or an abort counts as failed. The environment variable `CHAOS_SECONDS` sets how long faults are
 injected.
 """
