@@ -20,7 +20,7 @@ from tests.librdkafka import AdminClient
 WHAT = "administration"
 
 
-def test_the_life_of_a_topic(client, judge, cluster):
+def test_topic_is_created_extended_and_deleted(client, judge, cluster):
     name = f"life-{client.name}-{judge.name}"
     client.create_topic(name, 2, {"retention.ms": "60000"})
     cluster.wait_for_topic(name)
@@ -53,13 +53,13 @@ def test_alter_configs_replaces_all_configs_for_old_client(clients, topic):
 
 
 @pytest.mark.parametrize(("topic_name", "partitions"), [("bad/name", 1), ("no-partitions", 0)])
-def test_a_refusal_reaches_the_caller(client, topic_name, partitions):
+def test_refused_topic_raises_an_error(client, topic_name, partitions):
     with pytest.raises(Exception, match=r"(?i)invalid|topic_exception|partition"):
         client.create_topic(topic_name, partitions, {})
     assert topic_name not in client.topics()
 
 
-def test_quotas_credentials_and_acls_of_other_clients(cluster):
+def test_librdkafka_alters_quotas_and_credentials(cluster):
     """Only librdkafka sends these requests; without an authorizer there are no ACLs."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 8192)

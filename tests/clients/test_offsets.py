@@ -25,7 +25,7 @@ def test_timestamps_arrive_as_they_were_given(client, judge, topic):
     assert found.timestamp_ms == BASE_MS
 
 
-def test_the_ends_of_a_partition(client, topic):
+def test_partition_has_start_and_end_offset(client, topic):
     assert client.ends(topic, 0) == (0, 0)
     client.produce(topic, [Sent(0, b"%d" % i) for i in range(11)])
     assert client.ends(topic, 0) == (0, 11)

@@ -90,7 +90,7 @@ def test_produced_records_are_read_by_every_version(cluster, version, codec):
 
 
 @pytest.mark.parametrize("version", [(0, 9, 0), (0, 10, 1)])
-def test_a_group_goes_on_where_it_was(cluster, version):
+def test_group_resumes_at_its_committed_offset(cluster, version):
     name = ".".join(map(str, version))
     topic = f"old-group-{name}"
     cluster.run("topics", "create", topic, "--partitions", "1")

@@ -44,7 +44,7 @@ def test_each_codec_is_read_by_every_client(client, judge, clients, cluster, cod
 
 
 @pytest.mark.parametrize("acks", [1, "all"])
-def test_acknowledged_records_are_where_the_acknowledgement_says(client, clients, topic, acks):
+def test_acknowledged_records_are_at_their_offsets(client, clients, topic, acks):
     places = client.produce(topic, PLAIN, acks=acks)
     found = other_than(client, clients).read(topic, {0: 0, 1: 0}, len(PLAIN))
     assert {(r.partition, r.offset): r.value for r in found} == {
@@ -52,13 +52,13 @@ def test_acknowledged_records_are_where_the_acknowledgement_says(client, clients
     }
 
 
-def test_without_acknowledgement_the_records_come_all_the_same(client, clients, topic):
+def test_unacknowledged_records_arrive_too(client, clients, topic):
     client.produce(topic, PLAIN, acks=0)
     found = other_than(client, clients).read(topic, {0: 0, 1: 0}, len(PLAIN))
     assert contents(found) == contents(PLAIN)
 
 
-def test_idempotent_producers_are_numbered_by_us(client, clients, topic, cluster):
+def test_idempotent_producers_get_ids_of_ours(client, clients, topic, cluster):
     client.produce(topic, PLAIN, idempotent=True)
     client.produce(topic, PLAIN, idempotent=True)
     found = other_than(client, clients).read(topic, {0: 0, 1: 0}, 2 * len(PLAIN))
@@ -68,7 +68,7 @@ def test_idempotent_producers_are_numbered_by_us(client, clients, topic, cluster
     assert -1 not in producers
 
 
-def test_null_and_empty_keys_values_and_headers_survive(client, judge, topic):
+def test_null_and_empty_fields_are_preserved(client, judge, topic):
     records = ODD + [NULL_HEADER] * client.produces_null_headers
     client.produce(topic, records)
     assert contents(judge.read(topic, {0: 0, 1: 0}, len(records))) == contents(records)

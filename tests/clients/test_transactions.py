@@ -24,7 +24,7 @@ def test_only_committed_records_are_read(client, clients, topic):
     until(lambda: judge.committed(group, topic, 1) == [5], "the committed offset")
 
 
-def test_the_next_producer_of_an_id_goes_on(clients, topic):
+def test_next_producer_of_id_continues(clients, topic):
     """The next producer is another client, which uses another version of the protocol."""
     for number, producer in enumerate(clients.values()):
         outcome = Outcome([b"%d" % number], True, number + 1)
