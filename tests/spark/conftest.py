@@ -7,7 +7,7 @@ import pytest
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
-# Planning is most of the cost of a query over few rows, and compiling it is most of the rest.
+# Most of the cost of a query over few rows is planning, and most of the rest is compilation.
 SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
 
 

@@ -33,7 +33,7 @@ def data(small_cluster):
     return small_cluster
 
 
-def test_much_data_is_told_by_its_segments(data, monkeypatch):
+def test_size_of_data_is_read_from_segments(data, monkeypatch):
     """Queries over much data are compiled."""
     assert not engines.is_much(data)
     monkeypatch.setattr(engines, "MUCH_BYTES", 100)
@@ -124,7 +124,7 @@ class TestInEither:
         found = verdicts(capsys, "throughput", data=data, since=at(5))
         assert "50 records" in found["throughput"]
 
-    def test_since_after_the_last_record(self, data, tmp_path, capsys):
+    def test_since_after_last_record_reads_nothing(self, data, tmp_path, capsys):
         found = verdicts(capsys, "D1", "D6", data=data, since=at(10_000))
         none = "not applicable: there are no"
         assert (
@@ -164,7 +164,7 @@ class TestInEither:
             analyze("throughput", data=tmp_path)
         assert "--data" in error.value.fix
 
-    def test_data_without_a_metadata_log(self, tmp_path, capsys, recwarn):
+    def test_data_without_metadata_log_is_analysed(self, tmp_path, capsys, recwarn):
         """An analysis that does not apply prints one line, without PySpark's messages about Arrow."""
         broker = make_node(tmp_path, 11)
         write_partition(broker, "orders", 0, data_batches(1))
@@ -174,13 +174,13 @@ class TestInEither:
         assert "10 records" in found["throughput"]
         assert [w for w in recwarn if "toPandas" in str(w.message)] == []
 
-    def test_a_statement(self, data, capsys):
+    def test_statement_returns_its_rows(self, data, capsys):
         query = "SELECT topic, count(*) AS n FROM records GROUP BY topic"
         assert _sql(capsys, data, query) == [("orders", 100)]
         sql(query, data=data)
         assert capsys.readouterr().out.split() == ["TOPIC", "N", "orders", "100"]
 
-    def test_more_rows_than_are_shown(self, data, capsys):
+    def test_number_of_shown_rows_is_limited(self, data, capsys):
         sql("SELECT offset FROM records ORDER BY offset", data=data, rows=3)
         captured = capsys.readouterr()
         assert captured.out.split() == ["OFFSET", "0", "1", "2"]
@@ -193,7 +193,7 @@ class TestInEither:
         assert ours == verdicts(capsys, *names, data=data, since=at(5), engine="spark")
 
     @in_spark
-    def test_too_much_data_is_left_to_spark(self, data, capsys, monkeypatch):
+    def test_too_large_data_is_left_to_spark(self, data, capsys, monkeypatch):
         monkeypatch.setattr(reading, "IN_PROCESS_BYTES", 2_000)
         analyze("D8", "M1", data=data, json=True)
         duplicates, timeline = json.loads(capsys.readouterr().out)
@@ -203,7 +203,7 @@ class TestInEither:
         assert "not possible: the records take" in found["duplicates"]
 
     @in_spark
-    def test_statement_of_spark_alone(self, data, capsys):
+    def test_statement_of_spark_alone_runs_in_spark(self, data, capsys):
         query = "SELECT upper(topic) AS t, count(*) AS n FROM records GROUP BY ALL"
         with pytest.raises(UserError, match=r"UPPER\(topic\) may mean something else in DuckDB"):
             sql(query, data=data, engine="duckdb")

@@ -112,7 +112,7 @@ def test_acting_options_are_read_by_name(monkeypatch):
     assert {name for name in seen if name in READING} == acting
 
 
-def test_ineffective_options_are_told_by_reason():
+def test_ineffective_options_are_reported_by_reason():
     given = {"path": "/p", "KAFKA.GROUP.ID": "g", "groupIdPrefix": "p", "kafka.acks": "all"}
     assert LogOptions.parse(given).notes == (
         "kafka_log: no effect of kafka.group.id, groupIdPrefix: no consumer group is used.",
@@ -157,7 +157,7 @@ def test_metadata_source_excuses_client_properties_only():
         parse_options({"path": "/p", "maxRecordsPerPartition": "1"})
 
 
-def test_direction_is_said_of_foreign_options():
+def test_error_names_the_direction_of_option():
     assert WRITING["subscribe"].why == "it is of reading"
     assert READING["topic"].why == "it is of writing"
     assert READING["kafka.client.id"].effect == WRITING["kafka.client.id"].effect == "acts"

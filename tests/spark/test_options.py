@@ -11,7 +11,7 @@ def parse(**options):
     return LogOptions.parse({"path": "/data", **options})
 
 
-def test_defaults():
+def test_options_have_their_defaults():
     options = parse()
     assert options.directories.paths == ("/data",)
     assert (options.level, options.directories.end, options.directories.replicas) == (
@@ -23,11 +23,11 @@ def test_defaults():
     assert not options.include_headers
 
 
-def test_letter_case_does_not_count():
+def test_letter_case_is_ignored():
     assert parse(INCLUDEHEADERS="True").include_headers
 
 
-def test_several_paths():
+def test_several_paths_are_parsed():
     assert LogOptions.parse({"paths": '["/a", "/b"]'}).directories.paths == ("/a", "/b")
 
 
@@ -43,7 +43,7 @@ def test_several_paths():
         ({"subscribe": "__consumer_offsets"}, {("__consumer_offsets", 0)}),
     ],
 )
-def test_choice_of_topics(options, topics):
+def test_topics_are_chosen_by_options(options, topics):
     there = {("orders", 0), ("orders", 1), ("other", 0), ("__consumer_offsets", 0)}
     assert {tp for tp in there if tp in parse(**options).topics} == topics
 
@@ -92,11 +92,11 @@ def test_path_is_required():
 
 
 @pytest.mark.parametrize(("text", "nodes"), [("all", "all"), ("1, 3", frozenset({1, 3}))])
-def test_nodes(text, nodes):
+def test_nodes_are_parsed(text, nodes):
     assert parse_options({"path": "x", "nodes": text}).nodes == nodes
 
 
-def test_options_of_running_brokers():
+def test_broker_options_are_parsed():
     options = LogOptions.parse(
         {
             "kafka.bootstrap.servers": "a:1,b:2",
@@ -153,5 +153,5 @@ def test_stream_begins_at_the_end_by_default():
 @pytest.mark.parametrize(
     ("text", "seconds"), [("15m", 900), ("500ms", 0.5), ("2 h", 7200), ("250", 0.25)]
 )
-def test_durations(text, seconds):
+def test_durations_are_parsed(text, seconds):
     assert duration_seconds(text) == seconds

@@ -127,7 +127,7 @@ def of_each_view():
     [("auto", "DuckDB", list(ANALYSES)), ("spark", "Spark", of_each_view())],
     ids=["auto", "spark"],
 )
-def test_the_report(request, cluster, tmp_path, engine, name, analyses):
+def test_report_has_every_analysis(request, cluster, tmp_path, engine, name, analyses):
     if engine == "spark":
         request.getfixturevalue("spark")
     from trimaran.spark.analyses.report import write_report

@@ -44,7 +44,7 @@ class InDuckDB:
 
 
 class InSpark:
-    """Makes DataFrames of rows that the driver holds: no task reads them."""
+    """Makes DataFrames of rows in the driver, so that no task reads them."""
 
     def __init__(self, session):
         self._session = session
@@ -80,7 +80,7 @@ def analysed(engine, name, **views):
     dark = frame.copy()
     for column in dark.select_dtypes("datetime"):
         dark[column] = pd.NaT
-    analysis.plot(dark).to_json()  # a time that no clock shows
+    analysis.plot(dark).to_json()  # a time beyond the range of pandas
     assert "nan" not in "".join(verdict.text for verdict in analysis.evaluate(dark))
     nothing = frame.iloc[:0]
     assert analysis.plot(nothing).layout.annotations

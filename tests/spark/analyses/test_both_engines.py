@@ -1,5 +1,5 @@
-"""Each analysis has the same rows in both engines: for the most rows that a test of analyses runs first, and with
-`--exhaustive` for those of each run in each test.
+"""Each analysis has the same rows in both engines. The input is the largest first input of any test of the analysis;
+with `--exhaustive`, the input of every run in every test.
 """
 
 import inspect
@@ -33,7 +33,7 @@ def calls_of(module):
         marks = [m for m in getattr(function, "pytestmark", ()) if m.name == "parametrize"]
         names = [[n.strip() for n in _names(mark.args[0])] for mark in marks]
         if set(inspect.signature(function).parameters) != {"engine", *itertools.chain(*names)}:
-            continue  # it reads directories, in Spark
+            continue  # this test reads directories, in Spark
         for values in itertools.product(*(mark.args[1] for mark in marks)):
             arguments = {}
             for of_mark, value in zip(names, values, strict=True):
@@ -46,7 +46,7 @@ def _names(names):
 
 
 class Noted(Exception):
-    """A test has given the views of its first run of an analysis."""
+    """Raised when a test has passed the views of its first run of an analysis."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def cases(engine, is_exhaustive):
 
 
 def cell(value):
-    """Returns a value that is equal and in the same order in both engines."""
+    """Returns a value in a form that is equal, and sorts equally, in both engines."""
     if isinstance(value, dict | tuple) and hasattr(
         value, "keys" if isinstance(value, dict) else "asDict"
     ):
@@ -91,7 +91,7 @@ def cell(value):
 
 
 def canonical(frame):
-    """Returns names and rows, in one order: that of equal rows may differ."""
+    """Returns names and rows in a canonical order, because the engines may order equal rows differently."""
     rows = [tuple(map(cell, row)) for row in frame.itertuples(index=False, name=None)]
     return list(frame.columns), sorted(rows, key=repr)
 

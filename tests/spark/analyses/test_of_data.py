@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 LONG_NAME = "n" * 249
 
 
-def test_throughput(engine):
+def test_throughput_counts_records_by_topic(engine):
     batches = [("orders", i % 2, 10, 100, at(i)) for i in range(100)]
     batches += [(f"{LONG_NAME[:-3]}{i:03}", 0, 1, 10, at(i % 100)) for i in range(200)]
     told = analysed(engine, "throughput", batches=batches)
@@ -25,7 +25,7 @@ def test_throughput(engine):
     assert sum(row["records"] for row in told.rows("topic")) == 1200
 
 
-def test_throughput_with_a_clock_that_is_off(engine):
+def test_wrong_clock_is_omitted_from_throughput_figure(engine):
     batches = [("orders", 0, 1, 10, at(i)) for i in range(100)]
     batches.append(("orders", 0, 7, 10, at(300_000_000)))
     told = analysed(engine, "throughput", batches=batches)
@@ -34,22 +34,22 @@ def test_throughput_with_a_clock_that_is_off(engine):
     assert "7 records are not in the figure" in told.text
 
 
-def test_throughput_with_third_of_records_from_1970(engine):
+def test_throughput_counts_records_from_1970(engine):
     batches = [("orders", 0, 1, 10, at(i)) for i in range(100)]
     batches += [("orders", 0, 1, 10, datetime(1970, 1, 1, 0, 0, i, tzinfo=UTC)) for i in range(50)]
     told = analysed(engine, "throughput", batches=batches)
     assert "over 99.5 s" in told.text  # buckets of half a second
     assert "50 records are not in the figure" in told.text
     told = analysed(engine, "throughput", batches=batches[100:])
-    assert "over 49.5 s" in told.text  # a clock that was never set is as good as any
+    assert "over 49.5 s" in told.text  # records with an unset clock count like any others
 
 
-def test_throughput_of_one_bin(engine):
+def test_throughput_of_one_record_needs_no_rate(engine):
     told = analysed(engine, "throughput", batches=[("orders", 0, 1, 10, at(0))])
     assert "1 record (10 B stored) in 1 partition of 1 topic" in told.text
 
 
-def test_skew(engine):
+def test_skew_names_the_largest_partition(engine):
     batches = [("orders", 0, 90, 900), ("orders", 1, 10, 100)]
     history = [("orders", i, None, "ok") for i in range(4)]
     told = analysed(engine, "partition_skew", batches=batches, partition_history=history)
@@ -59,7 +59,7 @@ def test_skew(engine):
     assert len(analysed(engine, "partition_skew", batches=batches).rows()) == 2
 
 
-def test_keys(engine):
+def test_keys_are_counted_and_shortened(engine):
     records = [(b"hot", "orders", 0)] * 50 + [
         (f"k{i}".encode(), "orders", i % 3) for i in range(40)
     ]
@@ -85,7 +85,7 @@ def test_keys(engine):
     )
 
 
-def test_compression(engine):
+def test_compression_ratios_are_estimated_by_codec(engine):
     text = b'{"user": "somebody", "action": "click", "page": "/index.html"}'
     records = [(None, text, "orders", 0, i) for i in range(600)]
     records += [(None, random.Random(1).randbytes(200), "noise", 0, i) for i in range(50)]
@@ -100,12 +100,12 @@ def test_compression(engine):
     assert sampled == {"orders": 500, "noise": 50}
 
 
-def test_batch_sizes(engine):
+def test_batch_sizes_are_averaged(engine):
     told = analysed(engine, "batch_sizes", batches=[("zstd", 1, 80)] * 9 + [("none", 100, 8000)])
     assert "10.9 records each on average (none, zstd)" in told.text
 
 
-def test_timestamps(engine):
+def test_impossible_and_late_timestamps_are_counted(engine):
     batches = [("orders", 0, i, 1, at(i), 0) for i in range(50)]
     batches.append(("orders", 0, 50, 3, at(-300), 0))
     batches.append(("odd", 0, 0, 2, at(2_000_000_000), 0))
@@ -124,7 +124,7 @@ def batch(offset, count, producer, epoch, sequence, *, second=0, topic="orders")
     return (*place, count, at(second), False)
 
 
-def test_producers(engine):
+def test_gaps_and_repeats_of_producers_are_found(engine):
     batches = [
         batch(0, 5, 7, 0, 0),
         batch(5, 5, 7, 0, 5),
@@ -143,7 +143,7 @@ def test_producers(engine):
     )
 
 
-def test_duplicates(engine):
+def test_duplicate_batches_are_found(engine):
     batches = [("orders", 0, 7, 0, 0, 5, False), ("orders", 0, 7, 0, 0, 5, False)]
     batches += [("orders", 1, 7, 0, 0, 5, False), ("orders", 0, -1, -1, -1, 9, False)]
     records = [(b"k", b"v", "orders")] * 3 + [(None, b"v", "orders"), (b"", b"v", "orders")]
@@ -153,7 +153,7 @@ def test_duplicates(engine):
     assert (row["repeated_records"], row["same_content"]) == (5, 2)
 
 
-def test_transactions(engine):
+def test_transactions_are_counted_by_outcome(engine):
     def step(offset, second, id_, state, *, start=None, timeout=60_000, is_open=False):
         place = (offset, at(second), id_, 1, 0, state, timeout, ["t-0", "t-1"])
         return (*place, None if start is None else at(start), at(second), is_open)
@@ -178,7 +178,7 @@ def test_transactions(engine):
     assert ended == {"CompleteCommit": 2.0, "CompleteAbort": 1.0}
 
 
-def test_lag(engine):
+def test_lag_is_listed_and_drawn_by_group(engine):
     batches = [("orders", p, 10 * i + 9, at(i * 10)) for p in (0, 1) for i in range(20)]
     commits = []
     for i in range(19):
@@ -203,14 +203,14 @@ def test_lag(engine):
     assert history["lag"].is_monotonic_increasing or history["lag"].max() == 170
 
 
-def test_no_lag(engine):
+def test_consumed_groups_have_no_lag(engine):
     batches = [("orders", 0, 9, at(0))]
     commits = [(0, at(1), "g", "orders", 0, 10, at(1))]
     told = analysed(engine, "consumer_lag", group_offsets=commits, batches=batches)
     assert told.text == "Lag: all 1 group consumed everything."
 
 
-def test_lag_where_logs_are_absent(engine):
+def test_lag_without_logs_is_unknown(engine):
     batches = [("orders", 0, 9, at(0))]
     commits = [(0, at(1), "g", "orders", 0, 10, at(1)), (1, at(1), "g", "gone", 0, 5, at(1))]
     told = analysed(engine, "consumer_lag", group_offsets=commits, batches=batches)
@@ -222,7 +222,7 @@ def test_lag_where_logs_are_absent(engine):
     assert told.levels == ["ok"]
 
 
-def test_rebalances(engine):
+def test_rebalances_are_counted_by_group(engine):
     rows = [
         (at(60 * i), "busy", "classic", "generation", i, members)
         for i in range(1, 21)
@@ -234,7 +234,7 @@ def test_rebalances(engine):
     assert told.levels == ["warn"]
 
 
-def test_retention(engine):
+def test_retention_is_compared_by_topic(engine):
     def segment(topic, base, end, size, records, *, active=False, cleaned=False):
         missing = end - base - records
         times = (at(base), at(end))
@@ -253,7 +253,7 @@ def test_retention(engine):
     assert "behind in 1 topic; 90 % of users not cleaned" in told.text
 
 
-def test_record_sizes(engine):
+def test_record_sizes_are_counted_by_topic(engine):
     records = [(b"k" * 10, b"v" * 90, "orders", [("h", b"x")])] * 9
     records += [(None, b"v" * (2 << 20), "orders", None), (b"k", None, "orders", None)]
     told = analysed(engine, "record_sizes", records=records)

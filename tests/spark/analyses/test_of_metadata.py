@@ -11,7 +11,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 LONG_NAME = "n" * 249
 
 
-def test_controllers(engine):
+def test_controller_epochs_and_gaps_are_listed(engine):
     epochs = [
         (1, 1, at(0), at(100), 100.0, 200, None),
         (2, 2, at(104), at(200), 96.0, 190, 4000),
@@ -29,7 +29,7 @@ def test_controller_with_slow_clock_is_reported(engine):
     assert "longest gap" not in told.text
 
 
-def test_silence(engine):
+def test_controller_silence_is_found(engine):
     batches = [("f", i, 1, at(i * 0.5), at(i * 0.5)) for i in range(20)]
     batches.append(("f", 20, 1, at(19.5), at(19.5)))
     told = analysed(engine, "controller_silence", metadata_batches=batches)
@@ -40,7 +40,7 @@ def test_silence(engine):
     assert sum(row["intervals"] for row in told.rows()) == 20
 
 
-def test_leaders(engine):
+def test_leader_changes_have_their_causes(engine):
     changes = [(at(i), "orders", 11, "fenced") for i in range(5)] + [(at(9), "x", 12, "preferred")]
     told = analysed(engine, "leadership_churn", leader_changes=changes)
     assert "6 leader changes: 5 × fenced, 1 × preferred; most away from broker 11" in told.text
@@ -89,7 +89,7 @@ ZOOKEEPER_STORY = {
 }
 
 
-def test_zookeeper_in_step(engine):
+def test_equal_znodes_have_no_difference(engine):
     told = analysed(engine, "zookeeper_parity", znodes=znodes(), **ZOOKEEPER_STORY)
     assert "4 znodes at offset 50, no difference" in told.text
     assert "written after the record: median 30 ms, longest 19.0 s" in told.text
@@ -97,10 +97,10 @@ def test_zookeeper_in_step(engine):
     assert delays["/config/topics/orders"] == 0.03
     assert delays["/brokers/ids/11"] == 19.03
     before = delays["/brokers/topics/orders/partitions/1/state"]
-    assert before != before  # its record is older than the mirror
+    assert before != before  # the record is older than the mirror
 
 
-def test_zookeeper_that_differs(engine):
+def test_different_znodes_are_reported(engine):
     wrong = [
         ("/brokers/ids/12", "{}"),
         ("/brokers/topics/orders/partitions/2/state", STATE % (11, "[11]")),
@@ -119,7 +119,7 @@ def test_zookeeper_that_differs(engine):
     assert "not applicable: there are no znodes of a mirror" in nothing.text
 
 
-def test_isr_storms(engine):
+def test_isr_storms_name_their_broker(engine):
     changes = []
     for i in range(12):
         changes.append((i, at(i), "orders", i, [], [13], "lag"))
@@ -135,7 +135,7 @@ def test_isr_storms(engine):
     assert "Out of the ISR and not back at the end: 1 replica (broker 13)" in told.text
 
 
-def test_availability(engine):
+def test_offline_and_underreplicated_partitions_are_listed(engine):
     history = [
         ("a", "orders", 0, 10, 10.0, "ok", False),
         ("a", "orders", 0, 15, 5.0, "offline", False),
@@ -153,7 +153,7 @@ def test_availability(engine):
     assert (first["topic"], first["available_percent"]) == ("orders", 95.0)
 
 
-def test_states_at_once_are_added_up(engine):
+def test_simultaneous_states_are_added_up(engine):
     """Three partitions in three bad states at the same time count as three."""
     states = ("offline", "under_min_isr", "under_replicated")
     history = [("t", i, at(0), at(10), "ok") for i in range(3)]
@@ -173,7 +173,7 @@ def test_equally_bad_moments_have_one_worst(engine):
     assert told.rows()[0]["worst"] == {"offline": 1, "under_min_isr": 0, "under_replicated": 0}
 
 
-def test_clock_years_off_does_not_stretch_the_axis(engine):
+def test_wrong_clock_does_not_stretch_the_axis(engine):
     history = [("t", i, at(i), None, "ok") for i in range(200)]
     history.append(("t", 999, at(-300_000_000), None, "ok"))  # about nine years before
     told = analysed(engine, "replication_timeline", partition_history=history)
@@ -181,7 +181,7 @@ def test_clock_years_off_does_not_stretch_the_axis(engine):
     assert told.frame["ts"].min().year == 2026
 
 
-def test_brokers(engine):
+def test_broker_restarts_and_absences_are_listed(engine):
     history = [
         (11, "r", 1, at(0), at(2), 2.0, "registered", "registered"),
         (11, "r", 2, at(2), at(100), 98.0, "active", "unfenced"),
@@ -196,7 +196,7 @@ def test_brokers(engine):
     assert "Not active at the end of the log: broker 12" in told.text
 
 
-def test_brokers_by_a_clock_of_another_age(engine):
+def test_brokers_of_year_2300_are_analysed(engine):
     """pandas stores times up to 2262; a controller's clock may show any time."""
     far = datetime(9999, 1, 1, tzinfo=UTC)
     history = [
@@ -209,7 +209,7 @@ def test_brokers_by_a_clock_of_another_age(engine):
     assert "3 brokers" in told.text
 
 
-def test_recovery(engine):
+def test_recovery_after_broker_loss_is_measured(engine):
     brokers = [
         (11, 1, at(0), "active", "registered", "unfenced"),
         (11, 100, at(50), "fenced", "active", "fenced"),
@@ -219,7 +219,7 @@ def test_recovery(engine):
         (98, at(50), "orders", 0, 11, 12, 5),
         (99, at(50), "orders", 1, 11, None, 7),
         (120, at(53), "orders", 1, None, 13, 8),
-        (220, at(90), "orders", 2, 11, 12, 9),  # after its return: no part of its failure
+        (220, at(90), "orders", 2, 11, 12, 9),  # after the broker's return
         (500, at(900), "orders", 0, 12, 11, 6),
     ]
     isr = [(97, at(50), []), (210, at(95), [11]), (211, at(97), [11])]
@@ -264,7 +264,7 @@ def test_shutdown_is_one_loss_and_leaves_no_leader(engine):
     assert told.levels[0] == "info"
 
 
-def test_leader_balance(engine):
+def test_leader_balance_is_shown_over_time(engine):
     history = [(at(0), at(50), 50, i % 2 + 1, [i % 2 + 1, 3], "ok") for i in range(10)]
     history += [(at(50), None, None, 2, [i % 2 + 1, 3], "ok") for i in range(10)]
     told = analysed(engine, "leader_balance", partition_history=history)
@@ -281,7 +281,7 @@ def image(kind, **cells):
     return (kind, *(cells.get(name) for name in names))
 
 
-def test_racks(engine):
+def test_partitions_in_too_few_racks_are_counted(engine):
     rows = [image("broker", broker_id=i, rack="ab"[i % 2]) for i in range(4)]
     rows.append(image("partition", topic="good", partition=0, replicas=[0, 1]))
     rows.append(image("partition", topic="bad", partition=0, replicas=[0, 2]))
@@ -297,7 +297,7 @@ def test_racks(engine):
     assert "not applicable: no broker has a rack" in told.text
 
 
-def test_config_log(engine):
+def test_config_changes_and_drift_are_listed(engine):
     configs = [
         (5, at(1), "topic", "orders", "retention.ms", None, "1", "set"),
         (6, at(2), "broker", "1", "log.retention.ms", None, "5", "set"),
@@ -312,7 +312,7 @@ def test_config_log(engine):
     assert (latest["subject"], latest["name"]) == ("User:a", "ALLOW READ TOPIC orders")
 
 
-def test_topics(engine):
+def test_created_and_short_lived_topics_are_counted(engine):
     history = [
         (at(0), "created", "a", 6, None, None),
         (at(5), "partitions_added", "a", 8, 6, None),
@@ -324,7 +324,7 @@ def test_topics(engine):
     assert "1 topic lived less than an hour; brief lived for 30.0 s" in told.text
 
 
-def test_reassignments(engine):
+def test_reassignments_are_measured(engine):
     history = [
         (1, at(0), "reassignment_begun", "t", "orders", 0, None),
         (2, at(10), "reassignment_begun", "t", "orders", 1, None),
@@ -335,7 +335,7 @@ def test_reassignments(engine):
     assert "1 partition still in progress" in told.text
 
 
-def test_metadata_churn(engine):
+def test_metadata_records_are_counted_by_type(engine):
     records = [("log", at(i), "NoOpRecord", 4) for i in range(9)]
     records.append(("log", at(9), "TopicRecord", 40))
     snapshots = [(5, at(4), 1000, 3, None), (9, at(8), 2048, 4, "damaged at position 7")]
@@ -356,7 +356,7 @@ def test_metadata_churn_counts_records_of_a_later_kafka(engine):
     assert "warn" in told.levels
 
 
-def test_unclean_elections(engine):
+def test_unclean_elections_are_reported(engine):
     def change(offset, second, prev, leader, isr, *, elr=(), unclean=False, number=0):
         place = (offset, at(second), "t", "orders", number, prev, leader, offset, isr, list(elr))
         return (*place, "returned" if prev is None else "fenced", unclean)
@@ -377,7 +377,7 @@ def test_unclean_elections(engine):
     assert told.levels[0] == "bad"
 
 
-def test_log_matching(engine):
+def test_differing_metadata_logs_are_reported(engine):
     rows = [(node, offset, 1, 7) for node in (1, 2, 3) for offset in range(5)]
     assert (
         "no difference in 15 batches compared, of 3 pairs of nodes"
@@ -389,7 +389,7 @@ def test_log_matching(engine):
     assert "nodes 1 and 3 differ from offset 4 on" in told.text
 
 
-def test_producer_ids(engine):
+def test_producer_id_blocks_are_counted(engine):
     payload = '{{"broker_id":11,"next_producer_id":{}}}'
     rows = [
         ("log", at(i * 60), "ProducerIdsRecord", payload.format(1000 * i)) for i in range(1, 31)
@@ -399,7 +399,7 @@ def test_producer_ids(engine):
     assert told.levels == ["warn"]
 
 
-def test_features_and_voters(engine):
+def test_features_and_voters_are_listed(engine):
     features = [
         (1, at(0), "metadata.version", None, 30, "4.3-IV0", "set"),
         (9, at(9), "metadata.version", 30, 29, "4.2-IV1", "downgraded"),

@@ -18,7 +18,7 @@ UNKNOWN = pytest.mark.parametrize("clock", [None, NONE, FAR], ids=["-", "-1", "2
 
 
 @CLOCKS
-def test_throughput(engine, clock):
+def test_throughput_without_valid_times_has_no_rate(engine, clock):
     batches = [("orders", i % 2, 10, 100, clock) for i in range(100)]
     told = analysed(engine, "throughput", batches=batches)
     assert "1,000 records (9.8 KiB stored) in 2 partitions of 1 topic" in told.text
@@ -33,7 +33,7 @@ def test_throughput(engine, clock):
 @pytest.mark.parametrize(
     ("clock", "column"), [(None, "future"), (NONE, "without"), (ZERO, "far_past"), (FAR, "future")]
 )
-def test_timestamps(engine, clock, column):
+def test_timestamps_without_valid_times_count_as_broken(engine, clock, column):
     batches = [("orders", 0, i, 1, at(i), 0) for i in range(50)]
     batches += [("orders", 0, 50 + i, 2, clock, 0) for i in range(2)]
     batches += [("orders", 0, 52 + i, 1, at(50 + i), 0) for i in range(50)]
@@ -44,7 +44,7 @@ def test_timestamps(engine, clock, column):
 
 
 @CLOCKS
-def test_lag(engine, clock):
+def test_lag_without_valid_times_is_counted(engine, clock):
     batches = [("orders", 0, 10 * i + 9, clock) for i in range(20)]
     commits = [(i, at(i * 10), "g", "orders", 0, 5 * i, at(i * 10)) for i in range(20)]
     told = analysed(engine, "consumer_lag", group_offsets=commits, batches=batches)
@@ -57,7 +57,7 @@ def test_lag(engine, clock):
     assert history["lag"].iloc[-1] == 105
 
 
-def test_lag_where_some_records_have_no_time(engine):
+def test_lag_ignores_records_without_time(engine):
     batches = [("orders", 0, 10 * i + 9, at(i * 10) if i % 2 else NONE) for i in range(20)]
     commits = [(i, at(i * 10), "g", "orders", 0, 10 * i, at(i * 10)) for i in range(10)]
     told = analysed(engine, "consumer_lag", group_offsets=commits, batches=batches)
@@ -68,7 +68,7 @@ def test_lag_where_some_records_have_no_time(engine):
 
 
 @CLOCKS
-def test_rebalances(engine, clock):
+def test_rebalances_without_valid_times_are_counted(engine, clock):
     rows = [(clock, "g", "classic", "generation", i, 2) for i in range(1, 21)]
     told = analysed(engine, "rebalances", group_members=rows)
     assert "20 rebalances of 1 group; g had the most, 20, with up to 2 members" in told.text
@@ -98,7 +98,7 @@ def test_transaction_ended_by_clock_of_another_age(engine):
 
 
 @CLOCKS
-def test_retention(engine, clock):
+def test_retention_without_valid_times_has_no_duration(engine, clock):
     rows = [("orders", 0, 1, 0, 100, 1000, 100, 0, clock, clock, False, False)]
     [row] = analysed(engine, "retention", segments=rows).rows()
     kept = row["kept_seconds"]
@@ -106,7 +106,7 @@ def test_retention(engine, clock):
 
 
 @UNKNOWN
-def test_controllers(engine, clock):
+def test_controllers_without_valid_times_are_counted(engine, clock):
     epochs = [(1, 1, clock, clock, None, 9, None), (2, 2, clock, clock, None, 9, None)]
     told = analysed(engine, "controller_timeline", quorum_epochs=epochs)
     assert "2 epochs; controller 2 leads at the end" in told.text
@@ -114,14 +114,14 @@ def test_controllers(engine, clock):
     assert told.levels == ["info"]
 
 
-def test_controllers_whose_clock_stands_still(engine):
+def test_stopped_controller_clock_gives_no_gap(engine):
     epochs = [(1, 1, ZERO, ZERO, 0.0, 9, None), (2, 2, ZERO, ZERO, 0.0, 9, 0)]
     told = analysed(engine, "controller_timeline", quorum_epochs=epochs)
     assert "clocks are not in step, or stand still" in told.text
     assert "0 ms" not in told.text
 
 
-def test_controllers_of_two_ages(engine):
+def test_controllers_of_two_ages_are_measured_apart(engine):
     years = 56 * 365 * 86_400_000
     epochs = [
         (1, 1, ZERO, ZERO, 0.0, 9, None),
@@ -134,7 +134,7 @@ def test_controllers_of_two_ages(engine):
 
 
 @CLOCKS
-def test_silence(engine, clock):
+def test_silence_without_valid_times_is_unknown(engine, clock):
     batches = [("f", i, 1, clock, clock) for i in range(9)]
     told = analysed(engine, "controller_silence", metadata_batches=batches)
     assert "Controller silence: cannot be told" in told.text
@@ -142,7 +142,7 @@ def test_silence(engine, clock):
     assert told.levels == ["info"]
 
 
-def test_silence_with_one_batch_of_another_age(engine):
+def test_silence_ignores_batch_of_another_age(engine):
     batches = [("f", i, 1, at(i * 0.5), at(i * 0.5)) for i in range(9)]
     batches.append(("f", 9, 1, FAR, FAR))
     told = analysed(engine, "controller_silence", metadata_batches=batches)
@@ -150,13 +150,13 @@ def test_silence_with_one_batch_of_another_age(engine):
     assert "1 interval of unknown length" in told.text
 
 
-def test_silence_of_one_batch(engine):
+def test_silence_needs_more_than_one_batch(engine):
     told = analysed(engine, "controller_silence", metadata_batches=[("f", 0, 1, at(0), at(0))])
     assert "not applicable: there are no batches of a metadata log that follow others" in told.text
 
 
 @UNKNOWN
-def test_leaders(engine, clock):
+def test_leader_changes_without_valid_times_are_counted(engine, clock):
     changes = [(clock, "orders", 11, "fenced") for i in range(5)] + [(at(9), "x", 12, "preferred")]
     told = analysed(engine, "leadership_churn", leader_changes=changes)
     assert "6 leader changes: 5 × fenced, 1 × preferred; most away from broker 11" in told.text
@@ -166,7 +166,7 @@ def test_leaders(engine, clock):
 
 
 @UNKNOWN
-def test_isr_storms(engine, clock):
+def test_isr_changes_without_valid_times_are_counted(engine, clock):
     changes = [(i, clock, "orders", i, [], [13], "lag") for i in range(12)]
     changes += [(20 + i, clock, "orders", i, [13], [], "caught_up") for i in range(11)]
     told = analysed(engine, "isr_storms", isr_changes=changes)
@@ -186,7 +186,7 @@ def test_isr_changes_outside_of_the_window_are_counted(engine):
 
 
 @pytest.mark.parametrize("seconds", [None, 0.0])
-def test_availability(engine, seconds):
+def test_availability_without_valid_times_is_unknown(engine, seconds):
     def interval(number, end, state):
         return ("a", "orders", number, end, seconds, state, False)
 
@@ -205,7 +205,7 @@ def test_availability(engine, seconds):
 
 
 @UNKNOWN
-def test_replication_over_time(engine, clock):
+def test_replication_without_valid_times_is_not_drawn(engine, clock):
     history = [("t", i, clock, None, "offline") for i in range(3)]
     told = analysed(engine, "replication_timeline", partition_history=history)
     assert "Replication: no change of 3 partitions has a valid time" in told.text
@@ -215,7 +215,7 @@ def test_replication_over_time(engine, clock):
 
 
 @CLOCKS
-def test_brokers(engine, clock):
+def test_brokers_without_valid_times_are_counted(engine, clock):
     seconds = 0.0 if clock is ZERO else None
     history = [
         (11, "r", 1, clock, clock, seconds, "active", "unfenced"),
@@ -226,7 +226,7 @@ def test_brokers(engine, clock):
     assert "Not active at the end of the log: broker 11" in told.text
 
 
-def test_recovery(engine):
+def test_recovery_without_valid_times_is_not_measured(engine):
     brokers = [
         (11, 1, None, "active", "registered", "unfenced"),
         (11, 100, None, "fenced", "active", "fenced"),
@@ -245,7 +245,7 @@ def test_recovery(engine):
 
 
 @CLOCKS
-def test_leader_balance(engine, clock):
+def test_leader_balance_ignores_invalid_times(engine, clock):
     history = [(clock, clock, 9, 1, [1, 3], "ok") for i in range(10)]
     history += [(clock, None, None, 2, [i % 2 + 1, 3], "ok") for i in range(10)]
     told = analysed(engine, "leader_balance", partition_history=history)

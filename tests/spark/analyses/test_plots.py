@@ -110,7 +110,7 @@ def test_cell_begins_at_its_time():
     assert drawn.x[cells.index(3)] == NOON
 
 
-def test_throughput_has_both_halves_in_step():
+def test_both_halves_of_throughput_share_an_axis():
     row = {"topic": "t", "ts": NOON, "records": 50, "bytes": 9, "bucket_ms": 1000, "partitions": 9}
     frame = pd.DataFrame(
         [{"kind": "topic", "partition": None, **row}, {"kind": "partition", "partition": 0, **row}]
@@ -135,7 +135,7 @@ def test_each_partition_of_throughput_has_a_label():
     assert (made.layout.height - margins) * (high - low) >= 20 * 40
 
 
-def test_lines_are_in_the_order_of_their_numbers():
+def test_lines_are_sorted_by_their_numbers():
     frame = pd.DataFrame({"ts": [NOON] * 3, "broker": ["b 10", "b 9", "a"], "n": [1, 2, 3]})
     drawn = lines(frame, "n", "broker", y_title="n")
     assert [trace.name for trace in drawn.data] == ["a", "b 9", "b 10"]
@@ -145,7 +145,7 @@ def test_legend_of_stacked_bars_is_not_reversed():
     assert bars(["x"], {"a": [1], "b": [2]}, x_title="n").layout.legend.traceorder == "normal"
 
 
-def test_racks_with_names_are_called_by_them():
+def test_racks_have_their_names():
     row = {"kind": "rack", "partitions": 2, "exposed": 1}
     frame = pd.DataFrame([{"name": "1", **row}, {"name": "rack-1", **row}])
     assert list(rack_exposure.plot(frame).data[0].y) == ["rack 1", "rack-1"]
@@ -175,7 +175,7 @@ def test_table_of_long_names_fits():
     assert drawn.cells["values"][1][0].startswith("nnnnnnn")
 
 
-def test_causes_are_words():
+def test_causes_are_shown_as_words():
     frame = pd.DataFrame({"ts": [NOON], "cause": ["controlled_shutdown"], "n": [1]})
     [drawn] = over_time(frame, "n", "cause", y_title="n", width_ms=1000).data
     assert drawn.name == "controlled shutdown"
@@ -220,7 +220,7 @@ def test_labels_that_distinguish_losses_are_not_shortened():
     ]
 
 
-def test_words_in_place_of_a_plot_are_text():
+def test_message_without_plot_is_shown_as_text():
     """As an axis title they would be cut off on a narrow page."""
     assert figure_html(nothing("no <b>\n" + "word " * 40)).startswith(
         '<p class="nothing">no &lt;b&gt; word word'

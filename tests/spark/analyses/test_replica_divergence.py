@@ -66,7 +66,7 @@ CASES = {
 }
 
 
-def test_each_rule_of_cleaners(engine):
+def test_each_rule_of_cleaners_is_respected(engine):
     batches, records = [], []
     for topic, (one, other, *cleaned, _) in CASES.items():
         for broker, found in ((1, one), (2, other)):
@@ -89,7 +89,7 @@ def test_batches_above_each_cleaner_are_compared(engine):
 
 
 def test_records_outside_of_both_logs_are_not_compared(engine):
-    """Retention deleted the first ones of one replica, and it has not copied the last ones."""
+    """Retention has deleted the first records of one replica, and the replica has not copied the last ones yet."""
     batches = [("t", 0, 1, 0, 99, 3, 1, 0, 200), ("t", 0, 2, 50, 89, 3, 2, 50, 200)]
     records = [("t", 0, 1, *row(offset, b"%d" % offset)) for offset in (10, 49, 50, 89, 90)]
     records += [("t", 0, 2, *row(offset, b"%d" % offset)) for offset in (50, 89)]

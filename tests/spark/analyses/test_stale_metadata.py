@@ -25,7 +25,7 @@ def test_report_of_other_data_is_not_stale(tmp_path):
     assert staleness(tmp_path, others) is None
 
 
-def test_log_that_is_understood_is_not_stale(tmp_path):
+def test_fully_understood_log_is_not_stale(tmp_path):
     log = Log().lead(1, 1000).write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID))
     store(tmp_path, 1, log.batches)
     assert staleness(tmp_path, OF_METADATA) is None

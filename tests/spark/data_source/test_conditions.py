@@ -195,7 +195,7 @@ UNKNOWN = "unknown to the reader"
 
 
 def truth(tree, row):
-    """Returns True, False, None (null), or UNKNOWN, which may be any of them."""
+    """Returns True, False, None (null), or UNKNOWN if any of these three is possible."""
     if tree is None:
         return UNKNOWN
     name, column, *operands = tree
@@ -268,7 +268,7 @@ def is_known(tree):
 
 @given(TREES, ROWS)
 def test_known_conditions_are_used_fully(tree, row):
-    """Without nulls and without what is unknown, a row is read only if it matches."""
+    """If there are no nulls and no unknown values, a row is read only if it matches."""
     if row["timestamp"] is None or not is_known(tree):
         return
     key, offset, ms = (

@@ -264,7 +264,7 @@ def test_start_behind_its_end_is_refused():
 
 
 def test_start_later_than_its_end_is_refused():
-    """Also if no record lies between the two times, or behind them."""
+    """This holds even if no record lies between the two times, or after them."""
     start = Limit("s", timestamps={**dict.fromkeys(ALL, 1), A0: 100})
     end = Limit("e", timestamps=dict.fromkeys(ALL, 99))
     with pytest.raises(OptionError, match="a-0: s 100 is later than e 99"):

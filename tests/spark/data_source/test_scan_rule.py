@@ -67,7 +67,7 @@ CONDITIONS = [
 
 
 def test_each_query_of_union_has_own_rows(spark, node, log):
-    """PySpark's own push-down would read for all of them what the last one needs."""
+    """PySpark's own push-down would read for each of them only what the last one needs."""
     rows = log.select("topic", "partition", "offset", "timestamp", "key", "value").collect()
     assert len(rows) == 6 * END
     known = spark.createDataFrame(rows, log.select(*rows[0].__fields__).schema)
@@ -91,7 +91,7 @@ def plan_of(frame, mode="formatted"):
     return frame._jdf.queryExecution().explainString(modes.fromString(mode))
 
 
-def test_plan_tells_columns_conditions_and_amount(log):
+def test_plan_shows_columns_conditions_and_amount(log):
     some = log.where("topic LIKE 'a%' AND (partition = 1 OR offset < 3)").select("offset", "topic")
     told = plan_of(some)
     assert "ReadSchema: struct<topic:string,partition:int,offset:bigint>" in told

@@ -30,7 +30,7 @@ def path(tmp_path):
     return str(tmp_path)
 
 
-def test_reader_that_arrives_reads(path):
+def test_shipped_reader_reads(path):
     source = KafkaLogSource({"path": path})
     reader = source.reader(source.schema())
     [task] = reader.partitions()

@@ -1,4 +1,4 @@
-"""Parts of Spark SQL that DuckDB would evaluate otherwise, if they were not translated."""
+"""Parts of Spark SQL that DuckDB would evaluate differently if they were not translated."""
 
 from datetime import datetime
 
@@ -42,13 +42,13 @@ def answers(opened, rows, sql):
         # nulls come first, or last in descending order
         ("SELECT text FROM {rows} ORDER BY text", [(None,), ("a",), ("é",)]),
         ("SELECT text FROM {rows} ORDER BY text DESC", [("é",), ("a",), (None,)]),
-        # integers, also in the next step
+        # the results are integers, also as operands
         ("SELECT floor(7 / 2) % 2, ceil(n / 2) FROM {rows} WHERE n = 1", [(1, 1)]),
         ("SELECT n / 2 FROM {rows} WHERE n = 3", [(1.5,)]),
         ("SELECT sum(n), count_if(n > 1) FROM {rows}", [(6, 2)]),
         ("SELECT sum(n), count_if(n > 1) FROM {rows} WHERE n > 9", [(None, 0)]),
         ("SELECT count_if(n > 1) OVER () FROM {rows} WHERE n = 2", [(1,)]),
-        # lengths: bytes of a value, letters of a text
+        # lengths: bytes of a value, characters of a text
         ("SELECT length(key), length(text) FROM {rows} WHERE n = 3", [(3, 1)]),
         ("SELECT substring(key, 1, 2) FROM {rows} WHERE n = 3", [(b"\xff\x00",)]),
         ("SELECT CAST(key AS STRING) FROM {rows} WHERE n = 1", [("k1",)]),
@@ -57,7 +57,7 @@ def answers(opened, rows, sql):
         ("SELECT timestamp_millis(1500)", [(datetime.fromisoformat("1970-01-01T00:00:01.5"),)]),
         ("SELECT unix_millis(timestamp_millis(-1))", [(-1,)]),
         ("SELECT CAST(NULL AS TIMESTAMP) IS NULL", [(True,)]),
-        # a rank is that of a row, not between rows
+        # the rank is the position of a row; no position is interpolated
         ("SELECT percentile_approx(n, array(0.01, 0.5, 0.99)) FROM {rows}", [([1, 2, 3],)]),
         ("SELECT percentile(n, 0.5) FROM {rows} WHERE n < 3", [(1.5,)]),
         ("SELECT n, explode(ids) FROM {rows}", [(1, 3), (1, 1)]),

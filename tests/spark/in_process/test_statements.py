@@ -47,18 +47,18 @@ SPARKS_ALONE = (
     "SELECT offset * 1.5 AS n FROM records",  # a decimal
     "SELECT * FROM records JOIN batches USING (topic)",
     "SELECT topic FROM records WHERE topic LIKE 'a\\\\_b'",
-    "SELECT topic FROM records WHERE topic LIKE value",  # a value may have an escape
+    "SELECT topic FROM records WHERE topic LIKE value",  # a value with an escape
     "SELECT topic FROM records WHERE key = '\\\\x41'",
-    "SELECT topic FROM records WHERE offset > '1.5'",  # DuckDB would round it
+    "SELECT topic FROM records WHERE offset > '1.5'",  # DuckDB would round this value
     "SELECT topic FROM records WHERE offset > '1e1'",
     "SELECT topic FROM records WHERE timestamp > '2026-01-01 02:00:00 Europe/Berlin'",
     "SELECT topic FROM records WHERE timestamp > 'epoch'",
     "SELECT topic FROM records WHERE timestamp > '2026/01/01'",
     "SELECT topic FROM records WHERE timestamp < 'infinity'",
-    "SELECT topic FROM records UNION ALL SELECT partition FROM records",  # Spark makes numbers of both
+    "SELECT topic FROM records UNION ALL SELECT partition FROM records",  # Spark converts both to numbers
     "WITH r AS (SELECT * FROM records) SELECT 1 AS n FROM r UNION SELECT topic FROM r",
     "SELECT x FROM (SELECT topic AS x FROM records UNION SELECT offset FROM records) t",
-    "SELECT topic FROM records WHERE partition",  # Spark takes only booleans for conditions
+    "SELECT topic FROM records WHERE partition",  # Spark accepts only booleans as conditions
     "SELECT topic FROM records WHERE NOT offset",
     "SELECT topic FROM records WHERE offset > 3 AND partition",
     "SELECT topic FROM records GROUP BY topic HAVING count(*)",
@@ -116,7 +116,7 @@ def assert_rows(rows):
     assert rows
 
 
-def test_column_has_the_letters_of_its_statement(small_cluster):
+def test_column_keeps_the_letter_case_of_statement(small_cluster):
     statement = (
         "SELECT b.Topic, max(OFFSET) FROM (SELECT TOPIC, offset FROM records) b GROUP BY topic"
     )
@@ -133,7 +133,7 @@ def test_views_of_statement_share_the_bound(small_cluster, monkeypatch):
         run_statement(two, small_cluster, 100)
 
 
-def test_rows_end_at_their_maximum(small_cluster):
+def test_number_of_rows_is_limited(small_cluster):
     rows = run_statement("SELECT offset FROM records ORDER BY offset", small_cluster, 3)
     assert [row["offset"] for row in rows] == [0, 1, 2]
 

@@ -44,7 +44,7 @@ def expected(batches):
 
 
 @given(st.lists(st.tuples(new_records, st.sampled_from(list(Compression))), min_size=1, max_size=4))
-def test_equals_decoding_one_by_one(made):
+def test_bulk_decoding_equals_single_decoding(made):
     batches, offset = [], 5
     for records, codec in made:
         built = build_batch(records, base_offset=offset, compression=codec)
@@ -53,7 +53,7 @@ def test_equals_decoding_one_by_one(made):
     assert rows_of(batches) == expected(batches)
 
 
-def test_sizes_of_all_lengths_of_varints():
+def test_varints_of_all_lengths_are_decoded():
     values = [bytes(n) for n in (0, 1, 63, 64, 8191, 8192, 1 << 20, (1 << 20) + 1)]
     built = build_batch([NewRecord(v[:100], v, i * 10**9) for i, v in enumerate(values)])
     batch = BatchView(memoryview(built))

@@ -59,7 +59,7 @@ def rows(tmp_path, topic, level, records, **options):
     ]
 
 
-def test_commits(tmp_path):
+def test_commits_have_their_columns(tmp_path):
     key = OffsetCommitKey(group="g", topic="orders", partition=3)
     value = OffsetCommitValue(offset=42, leader_epoch=7, metadata="m", commit_timestamp=1234)
     other = record(GroupMetadataKey(group="g"))
@@ -92,7 +92,7 @@ def test_stream_returns_rows_of_its_level(tmp_path):
     )
 
 
-def test_members(tmp_path):
+def test_members_have_their_columns(tmp_path):
     assigned = ConsumerProtocolAssignmentTopicPartition(topic="orders", partitions=[0, 2])
     member = MemberMetadata(
         member_id="m-1",
@@ -146,7 +146,7 @@ def test_members(tmp_path):
     assert found[4]["assignment"] == ["AAAAAAAAAAAAAAAAAAAAAQ-5"]
 
 
-def test_transactions(tmp_path):
+def test_transactions_have_their_columns(tmp_path):
     key = TransactionLogKey(transactional_id="tx")
     value = TransactionLogValue(
         producer_id=7,

@@ -158,7 +158,7 @@ CURRENT = modern.ConsumerGroupCurrentMemberAssignmentValue(
     assigned_partitions=HELD,
     partitions_pending_revocation=[],
 )
-# key, value; event, epoch, assignor, member and how it is: instance, client, host, rebalance, topics, partitions
+# key, value; event, epoch, assignor, member; its instance, client, host, rebalance timeout, topics, partitions
 MODERN = [
     (
         modern.ConsumerGroupMetadataKey(**GROUP),

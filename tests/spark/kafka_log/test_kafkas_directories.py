@@ -18,7 +18,7 @@ def unpacked(tmp_path_factory):
 
 @pytest.mark.parametrize("name", fixtures.names())
 @pytest.mark.parametrize("split_bytes", ["300"])
-def test_every_record(name, split_bytes, unpacked):
+def test_every_record_is_read(name, split_bytes, unpacked):
     options = {"subscribePattern": "v.*", "splitBytes": split_bytes, "endingOffsets": "latest"}
     found = read(unpacked[name], end="log_end", **options)
     ours = {

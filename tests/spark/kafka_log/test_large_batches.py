@@ -85,7 +85,7 @@ def test_reader_reads_large_batch_in_pieces(codec, tmp_path, monkeypatch):
     assert rows_of(read(tmp_path, **some)) == plain[50:333]
 
 
-def test_more_blocks_than_are_taken_at_once():
+def test_many_snappy_blocks_are_decoded():
     """A gigabyte of snappy has this many blocks; here they are small."""
     plain = batch_of(some_records(1500), Compression.NONE)
     header, body = bytes(plain.buffer)[:HEADER_BYTES], bytes(plain.buffer)[HEADER_BYTES:]
@@ -110,7 +110,7 @@ def test_too_large_record_is_refused():
 
 
 @pytest.mark.parametrize("codec", [c for c in CODECS if c], ids=lambda codec: codec.name)
-def test_damage_is_reported(codec, monkeypatch):
+def test_truncated_batch_is_refused(codec, monkeypatch):
     monkeypatch.setattr(bulk, "PIECE_BYTES", 40_000)
     batch = batch_of(some_records(1500), codec)
     cut = BatchView(memoryview(bytes(batch.buffer)[: batch.size // 2]))
@@ -118,7 +118,7 @@ def test_damage_is_reported(codec, monkeypatch):
         list(decode_in_pieces(cut, BATCH_BYTES_MAX))
 
 
-def test_records_that_are_not_what_the_header_says():
+def test_wrong_record_count_is_refused():
     rows = some_records(300)
     batch = batch_of(rows, Compression.NONE)
     data = bytearray(batch.buffer)

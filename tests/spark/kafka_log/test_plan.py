@@ -59,7 +59,7 @@ SPAN = (0, 1)
 
 
 @pytest.mark.parametrize(("topics", "expected"), WANTED)
-def test_partitions_are_those_that_were_asked_for(topics, expected):
+def test_partitions_are_the_requested_ones(topics, expected):
     origin = Origin(a=[SPAN, SPAN], b=[SPAN], __c=[SPAN])
     assert wanted_partitions(origin, topics) == expected
 

@@ -133,7 +133,7 @@ def twin(history, start, high_watermark):
 
 
 @given(steps, st.data())
-def test_any_log_at_any_split_from_any_start(tmp_path_factory, script, data):
+def test_rows_equal_twins_for_any_log(tmp_path_factory, script, data):
     batches, history, end = log_of(script)
     if not batches:
         return
@@ -179,8 +179,8 @@ def test_parts_one_after_another_are_the_whole(tmp_path_factory, script):
     assert found == whole
 
 
-def test_markers_seen_ahead_are_of_their_transactions(tmp_path):
-    """The search for the end of one transaction passes those of later ones of another producer."""
+def test_marker_found_ahead_belongs_to_its_transaction(tmp_path):
+    """The search for the end of one transaction passes the markers of later transactions of another producer."""
     script = [
         ("data", 7, 1),
         ("data", 8, 1),

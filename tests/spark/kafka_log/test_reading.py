@@ -101,15 +101,15 @@ def test_tasks_are_large_but_use_every_core(total, cores, share):
     assert share_of(total << 20, cores) == share << 20
 
 
-def test_min_partitions(node):
+def test_min_partitions_sets_number_of_tasks(node):
     assert len(plan_log(LogOptions.parse({"path": str(node), "minPartitions": "4"})).tasks) >= 4
 
 
-def test_only_the_columns_asked_for(node):
+def test_only_requested_columns_are_read(node):
     assert read(node, columns=("offset", "topic"))[0] == {"offset": 0, "topic": "my-topic"}
 
 
-def test_starting_and_ending_offsets_inside_batches(node):
+def test_offsets_inside_batches_cut_the_read(node):
     both = {
         "startingOffsets": '{"my-topic":{"3":14}}',
         "endingOffsets": '{"my-topic":{"3":157}}',
@@ -211,7 +211,7 @@ def test_without_crc_check_damage_is_shown_in_batches(node):
     assert len(found) == len(BATCHES)
 
 
-def test_control_batches_are_shown_only_when_asked(tmp_path):
+def test_control_batches_are_shown_on_request(tmp_path):
     node = make_node(tmp_path, 1)
     batches = [*data_batches(1), control_batch(10), *data_batches(3)[2:]]
     write_partition(node, "t", 0, batches)

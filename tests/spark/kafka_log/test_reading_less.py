@@ -25,7 +25,7 @@ from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
 from trimaran.spark.kafka_log.source import read_request_of
 
-TIMES = [3, 4, 7, 0, 5, 5, 6, 2, 8, 1, 4, 9]  # of batches in milliseconds
+TIMES = [3, 4, 7, 0, 5, 5, 6, 2, 8, 1, 4, 9]  # the length of a batch in milliseconds
 
 
 class Written(NamedTuple):
@@ -161,7 +161,7 @@ def test_times_that_are_known_are_not_even_decoded(written):
 
 
 def test_each_end_is_reached(written):
-    """Wherever an entry of the index and the end of a batch are."""
+    """This holds wherever index entries and ends of batches are."""
     only = ["EqualTo", "partition", 0]
     everything = [
         row["offset"] for row in rows_of(written.node, subscribe="a,b") if not row["partition"]

@@ -111,7 +111,7 @@ def test_topic_recreated_between_plan_and_read_is_reported(log, caplog):
             assert "orders was deleted and created again since" in caplog.text
 
 
-def test_topic_that_is_gone_waits_for_new_one(log, caplog):
+def test_stream_of_deleted_topic_waits_for_new_one(log, caplog):
     for directory in log.node.glob("orders-*"):
         shutil.rmtree(directory)
     log.node.joinpath("other-0").mkdir()
@@ -129,7 +129,7 @@ def test_topic_that_is_gone_waits_for_new_one(log, caplog):
 
 
 def test_partition_that_comes_back_continues(log, tmp_path, caplog):
-    """Such as one on a disk that was not mounted for a time: its records are not read twice."""
+    """Its disk may have been unmounted for a time. Its records are not read twice."""
     start = at(100, 60, topic=OLD)
     lenient = reader_of(log, failOnDataLoss="false")
     for _ in range(2):
@@ -210,7 +210,7 @@ def test_copy_of_an_older_topic_is_refused(log, tmp_path, caplog):
     assert [(p.key, p.node_id in (2, 3), p.end_offset) for t in tasks for p in t] == [
         (("orders", 0), True, 30)
     ]
-    assert caplog.text.count("while a node was down") == 2  # each directory of the old topic
+    assert caplog.text.count("while a node was down") == 2  # one for each old directory
 
 
 def test_offsets_with_ids_are_those_of_sparks_source():

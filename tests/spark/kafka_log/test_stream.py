@@ -129,7 +129,7 @@ def test_available_now_ends_at_initial_end_of_data(log):
     assert found == {"orders": {"0": 20, "1": 0}}
 
 
-def test_stream_tells_options_without_effect_once(log, caplog):
+def test_stream_reports_options_without_effect_once(log, caplog):
     log.put(0, BATCHES[:2])
     options = {"kafka.max.poll.records": "5"}
     reader, reads_only = reader_of(log, **options), reader_of(log, **options)
@@ -233,14 +233,14 @@ def test_leader_with_older_watermark_is_no_loss(log, tmp_path):
     assert rows(reader, start, read) == [(0, o) for o in range(END - 20, END)]
 
 
-def test_shares_are_by_what_waits():
+def test_shares_are_proportional_to_waiting_records():
     begun = {("a", 0): 0, ("a", 1): 100, ("b", 0): 7}
     ends = {("a", 0): 900, ("a", 1): 200, ("b", 0): 7}
     assert shared(begun, ends, 100) == {("a", 0): 90, ("a", 1): 110}
     assert shared({("a", 0): 0, ("a", 1): 0}, {("a", 0): 1, ("a", 1): 10**9}, 5)["a", 0] == 1
 
 
-def test_limits_are_of_the_options(log):
+def test_limits_come_from_the_options(log):
     log.put(0, BATCHES)
     parsed = LogOptions.parse({"path": "/x", "maxTriggerDelay": "90s"}, streaming=True)
     assert parsed.stream == StreamLimits(None, None, 90.0)
@@ -251,7 +251,7 @@ def test_limits_are_of_the_options(log):
 in_spark = [
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore"),  # written by PySpark and py4j themselves
+    pytest.mark.filterwarnings("ignore"),  # warnings of PySpark and py4j themselves
 ]
 
 
@@ -297,7 +297,7 @@ class TestInSpark:
             "orders": {"0": END + 5, "1": 20}
         }
 
-    def test_loss_ends_the_query_with_our_words(self, spark, log, tmp_path):
+    def test_lost_data_ends_query_with_our_message(self, spark, log, tmp_path):
         log.put(0, BATCHES)
         run(spark, log, tmp_path, startingOffsets="earliest")
         log.append(0, 100)

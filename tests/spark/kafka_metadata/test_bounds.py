@@ -99,7 +99,7 @@ def test_intervals_are_those_that_overlap_the_bounds(tmp_path):
                 assert found == [row for row, last in lasts if last is None or last >= start]
 
 
-def test_intervals_at_times(tmp_path, log):
+def test_intervals_are_selected_by_time(tmp_path, log):
     found = rows(tmp_path, "partition_history", startingTimestamp="5000", endingTimestamp="9000")
     assert [(row["from_offset"], row["to_offset"], row["state"]) for row in found] == [
         (5, 7, "under_min_isr"),
@@ -108,12 +108,12 @@ def test_intervals_at_times(tmp_path, log):
     ]
 
 
-def test_topics_are_named_by_records_before_the_first(tmp_path, log):
+def test_topics_keep_names_from_before_the_start(tmp_path, log):
     found = rows(tmp_path, "records", startingOffsets=at(5), endingOffsets=at(6))
     assert [(row["offset"], row["topic"]) for row in found] == [(5, "orders")]
 
 
-def test_times_resolve_to_first_record_as_late(tmp_path, log):
+def test_times_resolve_to_first_record_from_then(tmp_path, log):
     def offsets(**options):
         return [row["offset"] for row in rows(tmp_path, "records", **options)]
 

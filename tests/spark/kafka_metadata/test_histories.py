@@ -81,7 +81,7 @@ def told(tmp_path):
     return tmp_path
 
 
-def test_isr_changes(told):
+def test_isr_changes_have_their_causes(told):
     found = rows(told, "isr_changes")
     assert [(r["removed"], r["added"], r["cause"]) for r in found] == [
         ([12], [], "fenced"),
@@ -94,7 +94,7 @@ def test_isr_changes(told):
     assert (found[0]["topic"], found[0]["partition"], found[0]["isr"]) == ("orders", 0, [11, 13])
 
 
-def test_leader_changes(told):
+def test_leader_changes_have_their_causes(told):
     found = rows(told, "leader_changes")
     assert [(r["prev_leader"], r["leader"], r["cause"], r["unclean"]) for r in found] == [
         (11, 13, "controlled_shutdown", False),
@@ -135,7 +135,7 @@ def test_fence_in_later_batch_is_the_cause(tmp_path):
     log.write(20_004, fence(12, fenced=1))
     log.write(30_000, fence(12, fenced=-1))
     log.write(31_000, change(isr=[13, 12]))
-    log.write(32_000, change(isr=[13]))  # of the lag: what follows is much later
+    log.write(32_000, change(isr=[13]))  # the time of the lag; the next change is much later
     log.write(40_000, change(isr=[13, 12]))
     store(tmp_path, 1, log.write(41_000, fence(12, fenced=1)).batches)
     assert rows(tmp_path, "leader_changes")[-1]["cause"] == "fenced"
@@ -157,7 +157,7 @@ def test_topics_are_chosen_and_options_without_effect_refused(told):
         rows(told, "image", asOfOffset="3", asOfTimestamp="5")
 
 
-def test_broker_history(told):
+def test_broker_history_has_states_and_causes(told):
     found = [r for r in rows(told, "broker_history") if r["broker_id"] == 12]
     assert [(r["state"], r["cause"], r["seconds"]) for r in found] == [
         ("registered", "registered", 1.0),
@@ -190,7 +190,7 @@ def config(name, value, *, kind=4, resource="1"):
     return ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
 
 
-def test_config_history(tmp_path):
+def test_config_history_has_old_and_new_values(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(), min_isr("2"))
     log.write(2000, min_isr("3"), config("ssl.key.password", "open sesame"))
@@ -210,7 +210,7 @@ def test_config_history(tmp_path):
         ("topic", "orders", "min.insync.replicas", None, "2"),
         ("topic", "orders", "min.insync.replicas", "2", "3"),
         ("broker", "1", "ssl.key.password", None, "(hidden)"),
-        ("broker", "1", "x", None, "(hidden)"),  # possibly a plug-in's secret
+        ("broker", "1", "x", None, "(hidden)"),  # undeclared, so it may be a plug-in's secret
         ("broker", "1", "x", "(hidden)", None),
         (
             "broker",
@@ -240,7 +240,7 @@ def test_config_history(tmp_path):
     ]
 
 
-def test_topic_history(tmp_path):
+def test_topic_history_has_each_change(tmp_path):
     log = Log().lead(1, 0)
     created = TopicRecord(name="orders", topic_id=TOPIC_ID)
     log.write(1000, created, partition(0), partition(1))
@@ -264,7 +264,7 @@ def test_topic_history(tmp_path):
     assert [r["offset"] for r in found][:2] == [1, 4]
 
 
-def test_features_and_voters(tmp_path):
+def test_feature_and_voter_changes_are_listed(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, FeatureLevelRecord(name="metadata.version", feature_level=29))
     log.write(2000, FeatureLevelRecord(name="metadata.version", feature_level=30))
@@ -297,7 +297,7 @@ def acl(number, principal="User:a"):
     )
 
 
-def test_acl_history(tmp_path):
+def test_acl_history_hides_secrets(tmp_path):
     scram = {"name": "u", "mechanism": 1, "salt": b"pepper", "stored_key": b"s", "server_key": b"k"}
     token = {
         "owner": "User:o",
@@ -363,7 +363,7 @@ def kinds(found):
     return {kind: sum(r["kind"] == kind for r in found) for kind in {r["kind"] for r in found}}
 
 
-def test_image(told):
+def test_image_has_the_current_state(told):
     found = rows(told, "image")
     one = next(r for r in found if r["kind"] == "partition")
     assert (one["name"], one["leader"], one["isr"], one["leader_epoch"]) == (
@@ -379,7 +379,7 @@ def test_image(told):
     assert {r["offset"] for r in found} == {20}
 
 
-def test_image_as_of_an_offset_and_a_time(told):
+def test_image_is_that_of_offset_or_time(told):
     for how in (
         {"asOfOffset": "12"},
         {"asOfTimestamp": "5999"},
@@ -392,7 +392,7 @@ def test_image_as_of_an_offset_and_a_time(told):
         rows(told, "image", asOfOffset="99")
 
 
-def test_batches_control_and_snapshots(told):
+def test_batches_and_control_records_are_listed(told):
     log = cluster()
     found = rows(told, "batches")
     assert [r["batch_bytes"] for r in found] == [len(b) for b in log.batches]

@@ -139,7 +139,7 @@ def test_deposed_leaders_tail_is_not_committed(tmp_path):
     assert [row["offset"] for row in rows(tmp_path)] == [1]
 
 
-def test_all_nodes_and_single_ones(tmp_path):
+def test_nodes_are_read_as_chosen(tmp_path):
     log = standard()
     for node_id in VOTERS:
         store(tmp_path, node_id, log.batches)
@@ -154,7 +154,7 @@ def test_all_nodes_and_single_ones(tmp_path):
 
 
 @pytest.mark.parametrize("split_bytes", ["1", "4000000"])
-def test_records(tmp_path, split_bytes):
+def test_records_have_their_columns(tmp_path, split_bytes):
     store(tmp_path, 1, standard().batches, segment_bytes=400)
     found = rows(tmp_path, includeControl="true", splitBytes=split_bytes)
     assert [row["offset"] for row in found] == list(range(len(found)))
@@ -177,7 +177,7 @@ def test_records(tmp_path, split_bytes):
     )
 
 
-def test_record_types(tmp_path):
+def test_record_types_can_be_chosen(tmp_path):
     store(tmp_path, 1, standard().batches)
     assert {row["type"] for row in rows(tmp_path, recordTypes="TopicRecord, NoOpRecord")} == {
         "TopicRecord",
@@ -240,7 +240,7 @@ def told(row):
     )
 
 
-def test_partition_history(tmp_path):
+def test_partition_history_has_states_and_causes(tmp_path):
     store(tmp_path, 1, standard().batches)
     found = rows(tmp_path, "partition_history")
     assert [told(row) for row in found] == [
@@ -339,7 +339,7 @@ def test_history_of_trimmed_log_begins_at_snapshot(tmp_path):
 # --- epochs ------------------------------------------------------------------------------------------------------------
 
 
-def test_quorum_epochs(tmp_path):
+def test_quorum_epochs_have_leaders_and_gaps(tmp_path):
     store(tmp_path, 1, standard().batches, segment_bytes=300)
     found = rows(tmp_path, "quorum_epochs")
     assert [

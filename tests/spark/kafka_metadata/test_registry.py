@@ -9,7 +9,7 @@ PLANS = {"node", "whole", "events", "image", "snapshots"}
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_every_column_says_what_it_is(table):
+def test_every_column_is_documented(table):
     names = [column.name for column in table.columns]
     assert len(set(names)) == len(names)
     assert all(column.doc for column in table.columns)
@@ -17,5 +17,5 @@ def test_every_column_says_what_it_is(table):
     assert table.doc.endswith(".")
 
 
-def test_views_know_every_table():
+def test_views_include_every_table():
     assert sorted(METADATA_TABLES) == sorted(TABLES)

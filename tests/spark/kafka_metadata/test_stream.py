@@ -81,7 +81,7 @@ def test_stream_ends_at_offset_of_majority(tmp_path):
     assert reader_of(tmp_path).initialOffset() == at(log.offset - 1)
 
 
-def test_stream_tells_options_without_effect_once(tmp_path, caplog):
+def test_stream_reports_options_without_effect_once(tmp_path, caplog):
     log = standard()
     stored(tmp_path, log)
     reader = reader_of(tmp_path, **{"kafka.max.poll.records": "5"})
@@ -110,8 +110,8 @@ def test_earlier_runs_truncated_batch_is_reported(tmp_path):
     assert rows(lenient, at(log.offset), end) == []
 
 
-def test_log_of_another_cluster_is_not_read_on(tmp_path, caplog):
-    """The controllers were formatted again: the log has another length, and the same topic id."""
+def test_log_of_another_cluster_is_not_continued(tmp_path, caplog):
+    """The controllers were formatted again: the log has another length but the same topic id."""
     log = standard()
     stored(tmp_path, log)
     for properties in tmp_path.glob("node-*/meta.properties"):

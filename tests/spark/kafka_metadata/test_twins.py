@@ -51,7 +51,7 @@ odd = st.binary(max_size=6) | st.sampled_from(
 
 
 @given(st.lists(odd | st.sampled_from(VALUES)), st.sampled_from([None, {2}, {20}, {2, 20}]))
-def test_values_are_decoded_as_one_by_one(values, keys):
+def test_values_are_decoded_as_by_twin(values, keys):
     starts, data = [], b""
     for value in values:
         starts.append(len(data))
@@ -105,7 +105,7 @@ def test_fields_not_named_by_change_stay(change):
 
 
 @given(changes, st.integers(0, (1 << 31) - 1), st.binary(min_size=16, max_size=16))
-def test_change_applied_apart_equals_full_merge(change, number, topic_id):
+def test_separate_change_equals_full_merge(change, number, topic_id):
     before = partition_of(created(bytes(16), 0))
     stood = standings.created(before)
     change.partition_id, change.topic_id = number, topic_id

@@ -94,12 +94,12 @@ def all_rows(count=COUNT, partitions=3, tag=b""):
 @pytest.mark.parametrize(
     "options", [{}, {"minPartitions": "8"}, {"kafka.max.partition.fetch.bytes": "100"}]
 )
-def test_every_record_once(cluster, orders, options):
+def test_every_record_is_read_once(cluster, orders, options):
     """This holds even if no batch fits the size of a response."""
     assert read(cluster, subscribe=orders, **options) == all_rows()
 
 
-def test_more_tasks_than_partitions(cluster, orders):
+def test_partition_is_split_into_more_tasks(cluster, orders):
     tasks = plan_log(options_of(cluster, subscribe=orders, minPartitions="8")).tasks
     assert 8 <= len(tasks) <= 9
     assert all(len(task.ranges) == 1 for task in tasks)
@@ -136,7 +136,7 @@ def test_conditions_reduce_what_brokers_send(cluster, orders):
     assert (piece.start_offset, piece.end_offset) == (0, 300)
 
 
-def test_offsets_and_times(cluster, orders):
+def test_offsets_and_times_bound_the_read(cluster, orders):
     by_offset = {
         "startingOffsets": '{"orders":{"0":5,"1":-2,"2":299}}',
         "endingOffsets": '{"orders":{"0":7,"1":1,"2":-1}}',
@@ -155,7 +155,7 @@ def test_offsets_and_times(cluster, orders):
     assert read(cluster, subscribe=orders, **late) == []
 
 
-def test_batch_info_of_what_a_broker_sent(cluster, orders):
+def test_batches_from_brokers_have_no_position(cluster, orders):
     [row] = read(
         cluster,
         ("file", "position", "log_dir", "record_count", "compression"),

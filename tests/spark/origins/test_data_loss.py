@@ -50,7 +50,7 @@ def between(first, following):
 
 
 def what_is_left(node, caplog, told, lost):
-    """Asserts an error by default, and without it all remaining rows and a warning with the same text."""
+    """Asserts an error by default, and with failOnDataLoss=false all remaining rows and a warning with the same text."""
     for options in ({}, {"end": "log_end"}, {"splitBytes": "500"}):
         with pytest.raises(DataUnreadable, match=f"(?s){told}.*failOnDataLoss=false"):
             offsets(node, **options)
@@ -87,7 +87,7 @@ def test_last_segment_truncated_at_batch_is_loss(node, caplog):
     assert offsets(node, failOnDataLoss="false") == list(range(first.next_offset))
 
 
-def test_all_segments_gone(node):
+def test_loss_of_all_segments_is_reported(node):
     for segment in segments(node):
         os.unlink(segment.path)
     with pytest.raises(DataUnreadable, match=f"offsets 0 to {END - 1} are missing"):
@@ -224,7 +224,7 @@ def test_copy_at_another_location_is_read(node, tmp_path):
     assert sum(found) == END
 
 
-def test_relative_paths_and_file_urls(node, monkeypatch):
+def test_relative_paths_and_file_urls_are_read(node, monkeypatch):
     monkeypatch.chdir(node.parent)
     for given in (
         node.name,
@@ -270,7 +270,7 @@ def test_unopenable_file_is_reported(url, told, monkeypatch):
         offsets(url)
 
 
-def test_any_file_system_of_fsspec(node, monkeypatch):
+def test_any_file_system_of_fsspec_is_read(node, monkeypatch):
     import fsspec
 
     memory = fsspec.filesystem("memory")

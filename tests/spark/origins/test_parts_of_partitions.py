@@ -1,4 +1,4 @@
-"""Alternatives of a condition, of which each has its own offsets and times, in one partition of a broker."""
+"""Alternatives of a condition in one partition of a broker, each with its own offsets and times."""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Bootstrap servers that do not run, are no Kafka, or do not exist: said at once, and the wait has a bound."""
+"""Bootstrap servers that are not running, are not Kafka, or do not exist: the error is reported immediately, and the
+wait is bounded.
+"""
 
 import logging
 import socket
@@ -52,7 +54,7 @@ def plan(bootstrap, **options):
     return plan_log(LogOptions.parse(given))
 
 
-def test_dead_brokers_are_told_at_once_and_awaited(caplog):
+def test_dead_brokers_are_reported_and_awaited(caplog):
     first, second = nobody(), nobody()
     with pytest.raises(DataUnreadable) as raised, caplog.at_level(logging.WARNING):
         plan(f"{first},{second}")
@@ -66,7 +68,7 @@ def test_dead_brokers_are_told_at_once_and_awaited(caplog):
     )
 
 
-def test_dead_controllers_are_told_at_once_and_awaited(caplog):
+def test_dead_controllers_are_reported_and_awaited(caplog):
     address = nobody()
     given = {"table": "image", "kafka.controller.bootstrap.servers": address, **LIMIT}
     options = parse_options(given)
@@ -95,7 +97,7 @@ def test_port_of_another_protocol_is_refused_at_once(answer):
     )
 
 
-def test_server_that_closes_connections_is_told_at_once(caplog):
+def test_server_that_closes_connections_is_reported(caplog):
     with (
         server(b"") as address,
         pytest.raises(DataUnreadable, match=r"no connection within 0\.3 s"),

@@ -1,5 +1,5 @@
-"""Directories and files without rights, and object stores without credentials: one line names the file, the reason and
-the user; failOnDataLoss=false reads the rest.
+"""Directories and files without permissions, and object stores without credentials: one line names the file, the reason
+and the user; failOnDataLoss=false reads the rest.
 """
 
 import os
@@ -69,7 +69,7 @@ def segment(directory):
 
 
 WHOLE = dict.fromkeys("tuv", EACH)
-# what has no rights, its mode, and what can be read without it
+# the path without permissions, its mode, and what can still be read
 CASES = {
     "a node's directory": (lambda root: root / "node-1", 0, {"v": EACH}),
     "a node's directory that shows its names": (lambda root: root / "node-1", 0o444, {"v": EACH}),
@@ -146,7 +146,7 @@ def test_levels_name_an_unreadable_segment(root, caplog, level):
 
 
 class WithoutCredentials(MemoryFileSystem):
-    """An object store whose driver finds no credentials, and says so with an error of its own."""
+    """An object store whose driver finds no credentials, and raises an error of its own."""
 
     protocol = "locked"
     cachable = False

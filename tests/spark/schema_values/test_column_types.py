@@ -86,11 +86,11 @@ def fields(*types):
     ],
     ids=str,
 )
-def test_types_of_avro(schema, told):
+def test_avro_types_become_spark_types(schema, told):
     assert avro(schema).spark.simpleString() == told
 
 
-def test_types_of_protobuf():
+def test_protobuf_types_become_spark_types():
     schema = protobuf_schema(PROTO, {})
     assert column_type(schema, "Top").spark.simpleString() == (
         "struct<a:int,b:bigint,c:decimal(20,0),d:float,e:double,f:boolean,g:string,h:binary,i:string,"
@@ -146,7 +146,7 @@ def test_types_of_protobuf():
     ],
     ids=str,
 )
-def test_types_of_json(schema, told):
+def test_json_types_become_spark_types(schema, told):
     assert column_type(JsonSchema(schema)).spark.simpleString() == told
 
 
@@ -155,7 +155,7 @@ TYPES_IN = {"array": "items", "map": "values"}
 
 
 def doubled_avro(inside):
-    """Returns records each of which has the one below in two arrays, or maps: their values may be empty."""
+    """Returns nested records, each of which contains the next one in two arrays or maps, which may be empty."""
     schema: object = "int"
     for level in range(DOUBLINGS):
         again = f"Level{level - 1}" if level else "int"
@@ -192,7 +192,7 @@ def nested_protobuf(levels, members):
         lambda: nested_protobuf(DOUBLINGS, "repeated {0} a = 1; map<string, {0}> b = 2;"),
     ],
 )
-def test_types_that_double_are_refused(make):
+def test_exponentially_growing_types_are_refused(make):
     with pytest.raises(UnusableSchema, match=f"more than {FIELDS_MAX} fields"):
         column_type(make())
 
@@ -204,13 +204,13 @@ def test_fields_of_all_levels_are_counted():
         avro(fields("int", "int", inner | {"name": "S"}))
 
 
-def test_deep_messages_are_json_from_a_level_on():
+def test_deep_messages_become_json():
     told = column_type(nested_protobuf(6 * NESTING_MAX, "{0} a = 1;")).spark.simpleString()
     levels = NESTING_MAX + 1
     assert told == "struct<a:" * levels + "string" + ">" * levels
 
 
-def test_deep_json_is_text_from_a_level_on():
+def test_deep_json_becomes_text():
     schema: dict = {"type": "integer"}
     for _ in range(6 * NESTING_MAX):
         schema = {"type": "object", "properties": {"a": schema}}

@@ -197,14 +197,14 @@ def test_failed_registries_fail_each_query():
         ({"registry": "x", "subject": "a"}, "no URL of a registry"),
     ],
 )
-def test_options_that_contradict_are_refused(options, told):
+def test_contradicting_options_are_refused(options, told):
     with pytest.raises((ValueError, RegistryFailure, FileNotFoundError), match=told):
         ts.decoded(None, **options)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_column_that_is_no_binary_one_is_refused(spark):
+def test_column_that_is_not_binary_is_refused(spark):
     """Spark ignores letter case, and finds fields in structs; no column of the frame would be decoded."""
     frame = spark.createDataFrame([], f"{ROWS}, inside struct<value:binary>, `a.b` binary")
     local = {"registry": "http://localhost:1"}

@@ -14,7 +14,7 @@ from trimaran.spark.sessions.worker_daemon import search_path
 from trimaran.spark.sources import register
 
 
-def test_loading_the_package_loads_nothing_else():
+def test_import_of_package_loads_nothing_else():
     code = "import sys, spark; print([m for m in ('pyspark', 'pyarrow', 'numpy', 'log') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -158,7 +158,7 @@ class FailingBuilder:
         return "a session"
 
 
-def test_unusable_archive_is_given_up(monkeypatch):
+def test_unusable_archive_is_abandoned(monkeypatch):
     pyspark = pytest.importorskip("pyspark")
     from trimaran.spark.sessions import class_archive
     from trimaran.spark.sessions import session as sessions

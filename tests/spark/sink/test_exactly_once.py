@@ -1,5 +1,5 @@
 """Exactly-once delivery against our own running brokers, without Spark: drivers die at each of their operations, and
-zombies, time-outs and old checkpoints meet the decisions.
+zombies, time-outs and old checkpoints interfere with the decisions.
 """
 
 import json
@@ -47,7 +47,7 @@ def cluster(tmp_path_factory):
 
 
 class Died(Exception):
-    """The driver was killed."""
+    """Raised when the driver is killed."""
 
 
 class Mortal(SinkDriver):
@@ -171,12 +171,12 @@ def run_until_death(query, operations, *, is_after):
 
 def test_driver_may_die_at_each_operation(cluster):
     died = 0
-    # After an operation is before the next one: the driver only computes in between.
+    # A death after an operation equals one before the next: the driver only computes in between.
     for operations, is_after in ((0, False), *((number, True) for number in range(OPERATIONS + 1))):
         query = Query(cluster)
         query.run(0)
         died += run_until_death(query, operations, is_after=is_after)
-        query.run(1, cuts=3)  # repeated, and cut in another way
+        query.run(1, cuts=3)  # repeated, and divided differently
         query.run(2)
         assert query.written() == expected(3), (operations, is_after)
         assert query.open_transactions() == []
@@ -228,7 +228,7 @@ def test_topic_that_a_coordinator_learns_late_is_added(cluster):
         assert coordinators.end(transaction, is_commit=False) is protocol.Ending.ENDED
 
 
-def test_many_transactions_end_at_a_time(cluster):
+def test_transactions_are_ended_in_parallel(cluster):
     query = Query(cluster)
     outcomes = query.prepared(0, cuts=MANY)
     with query.options.cluster.client() as client:
@@ -252,7 +252,9 @@ def counted_requests(monkeypatch):
 
 
 def assert_few(counts):
-    """Two requests find coordinators and one describes; a coordinator that is not ready yet adds a repetition."""
+    """Asserts that two requests found coordinators and one described; a coordinator that was not ready causes a
+    repetition.
+    """
     assert 2 <= counts["FindCoordinator"] <= MANY / 4
     assert 1 <= counts["DescribeTransactions"] <= MANY / 4
 
@@ -262,7 +264,7 @@ def test_many_transactions_are_found_by_one_request(cluster, monkeypatch):
     outcomes = query.prepared(0, cuts=MANY)
     counts = counted_requests(monkeypatch)
     query.commit(outcomes, 0)
-    # The decision, its mark of the end, and each transaction are ended; the driver's own coordinator is found alone.
+    # EndTxn: the decision, its end mark, and each transaction. The driver's own coordinator is found separately.
     assert counts["EndTxn"] == MANY + 2
     assert_few(counts)
     query.prepared(1, cuts=MANY)
@@ -273,7 +275,7 @@ def test_many_transactions_are_found_by_one_request(cluster, monkeypatch):
 
 
 class Closing:
-    """A cluster that tells when the first of its clients is closed."""
+    """A cluster that notifies when the first of its clients is closed."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -301,7 +303,7 @@ def test_error_of_one_of_many_ends_the_others(cluster):
         own = TransactionCoordinators(client, topic_of(query.name))
         with pytest.raises(VersionMismatch, match="too old"):
             pool.CoordinatorPool(watched, own).map(refuse, range(1000))
-    assert max(begun) < pool.AT_ONCE  # a thread begins with the item of its number
+    assert max(begun) < pool.AT_ONCE  # thread N begins with item N
 
 
 def test_driver_may_die_among_many_transactions(cluster):
@@ -349,7 +351,7 @@ def test_failed_batch_is_aborted_unless_it_is_decided(cluster):
     assert query.written() == expected(1)
 
 
-def test_driver_that_was_replaced_decides_nothing(cluster):
+def test_replaced_driver_decides_nothing(cluster):
     query = Query(cluster)
     late = query.prepared(0)
     query.run(0, cuts=3)
@@ -502,7 +504,7 @@ def test_new_checkpoint_begins_anew(cluster):
     assert query.written() == sorted([*expected(1), *expected(1)])
 
 
-def test_query_that_wrote_without_it_is_adopted(cluster):
+def test_query_without_exactly_once_is_adopted(cluster):
     query = Query(cluster)
     with pytest.raises(
         WriteFailed, match=r"and nothing is known of earlier ones.*adoptCheckpoint=true"
@@ -522,7 +524,7 @@ def test_time_out_beyond_that_of_brokers_is_refused(cluster):
         query.begin()
 
 
-def test_record_of_others_is_no_decision():
+def test_foreign_record_is_no_decision():
     decision = {"format": 1, "query": "q", "batch": 3, "state": "finished", "transactions": []}
     assert decoded(json.dumps(decision).encode(), "t").batch == 3
     for value in (b"", None, b"[]", b'{"format":1}', json.dumps({**decision, "state": 5}).encode()):

@@ -42,7 +42,7 @@ def fail_decision(kafka, query, outcomes, batch):
         query.commit(outcomes, batch)
 
 
-def test_decision_that_is_not_committed_is_none(kafka):
+def test_uncommitted_decision_does_not_count(kafka):
     query = Query(kafka)
     fail_decision(kafka, query, query.prepared(0), 0)
     assert query.written() == []
@@ -85,7 +85,7 @@ def test_request_that_was_carried_out_is_repeated(kafka):
     assert query.open_transactions() == []
 
 
-def test_mark_is_of_one_transaction_and_batch(kafka):
+def test_mark_belongs_to_one_transaction_and_batch(kafka):
     query = Query(kafka)
     [outcome] = query.run(0, cuts=1)
     transaction = outcome.transaction
@@ -107,7 +107,7 @@ def test_mark_of_an_open_transaction_is_awaited(kafka):
 
 
 def test_forgotten_transactions_are_lost_unless_marked(kafka):
-    """A coordinator forgets ids: whether one was committed is known by its mark, and without it by nothing."""
+    """A coordinator forgets ids. Only the mark then shows whether a transaction was committed."""
     query = Query(kafka)
     known = query.prepared(0)
     query.decide(known, 0)
@@ -124,7 +124,7 @@ def test_forgotten_transactions_are_lost_unless_marked(kafka):
         pytest.raises(WriteFailed, match=r"micro-batch 1 is written in part: .* 0 of them are"),
     ):
         query.begin()
-    query.run(1)  # the coordinator knows them again, and that they were aborted
+    query.run(1)  # the coordinator has these ids again, with aborted transactions
     assert query.written() == expected(2)
 
 
@@ -136,8 +136,8 @@ def test_unknown_id_is_no_ended_transaction(kafka):
         assert coordinators.end(unknown, is_commit=True) is protocol.Ending.UNKNOWN
 
 
-def test_queries_of_similar_prefixes_are_apart(kafka):
-    """A dot of a prefix is a dot, and not any letter."""
+def test_queries_with_similar_prefixes_are_separate(kafka):
+    """A dot in a prefix matches only a dot."""
     other = Query(kafka, name="copy-a")
     prepared = other.prepared(0)
     Query(kafka, name="copy.a").begin()

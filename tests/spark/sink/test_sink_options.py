@@ -76,20 +76,20 @@ def test_properties_of_the_producer_are_read():
     assert parsed.cluster.security == (("security.protocol", "PLAINTEXT"),)
 
 
-def test_no_answer_becomes_that_of_the_leader():
+def test_acks_zero_becomes_acks_one():
     assert parse(kafka__acks="0").producer.acks == 1
     assert parse(kafka__acks="-1").producer.is_idempotent
 
 
-def test_longest_waits_of_kafka_are_taken():
+def test_longest_waits_of_kafka_are_accepted():
     longest = str((1 << 63) - 1)
     producer = parse(kafka__max__block__ms=longest, kafka__linger__ms=longest).producer
     assert producer.block_seconds == producer.linger_seconds == int(longest) / 1000
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
-def test_idempotence_that_is_asked_for_needs_all_acks(acks):
-    """As with Kafka's producer; the acks of all are its default."""
+def test_requested_idempotence_needs_all_acks(acks):
+    """Kafka's producer does the same; its default is acks=all."""
     asked = {"kafka__enable__idempotence": "true"}
     with pytest.raises(OptionError, match=f"kafka.acks: {acks} is too few for an idempotent"):
         parse(kafka__acks=acks, **asked)

@@ -106,7 +106,7 @@ def test_insert_names_the_brokers_itself(spark, bootstrap):
         (["'a' AS value", "IF(id = 0, NULL, 't') AS topic"], "append", {}, "has a null topic"),
     ],
 )
-def test_refused_write_says_why(spark, bootstrap, select, mode, options, message):
+def test_refused_write_has_its_reason(spark, bootstrap, select, mode, options, message):
     frame = spark.range(1).selectExpr(*select)
     writer = frame.write.format("kafka_log").mode(mode)
     with pytest.raises(PySparkException) as found:

@@ -31,7 +31,7 @@ def test_queries_that_alternate_use_ids_again():
     assert len(found) == 4
 
 
-def test_late_task_of_a_known_batch_is_alone():
+def test_late_task_of_known_batch_has_own_id():
     ids = TaskIds()
     ids.next("q", lease(1))
     newest = {ids.next("q", lease(2)) for _ in range(4)}
@@ -40,7 +40,7 @@ def test_late_task_of_a_known_batch_is_alone():
     assert not late & newest
 
 
-def test_late_task_of_an_unknown_batch_is_alone():
+def test_late_task_of_unknown_batch_has_own_id():
     ids = TaskIds()
     newest = ids.next("q", lease(2))
     late = ids.next("q", lease(1))

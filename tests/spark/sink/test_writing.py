@@ -118,7 +118,7 @@ def test_task_without_rows_writes_nothing(cluster):
     assert write(cluster, [rows(0, 0)], "none") == 0
 
 
-def test_stream_tells_options_without_effect_once(cluster, create, caplog):
+def test_stream_reports_options_without_effect_once(cluster, create, caplog):
     given = {
         "kafka.bootstrap.servers": cluster.bootstrap,
         "topic": create("told", 1),
@@ -127,13 +127,13 @@ def test_stream_tells_options_without_effect_once(cluster, create, caplog):
     schema = StructType([StructField("value", StringType())])
     for begins in (True, False):
         writer = stream_writer(given, schema, begins=begins)
-        assert len(caplog.messages) == (not begins)  # the driver itself tells nothing
+        assert len(caplog.messages) == (not begins)  # the driver itself reports nothing
         writer.write(iter([rows(0, 1)]))
     (told,) = caplog.messages
     assert "no effect of kafka.send.buffer.bytes" in told
 
 
-def test_topics_of_a_column_are_created_if_asked(cluster):
+def test_topics_of_a_column_are_created_on_request(cluster):
     topics = pa.array(["new-a", "new-b"] * 50)
     made = {"createTopics__partitions": "3", "createTopics__replication__factor": "2"}
     assert write(cluster, [rows(0, 100, topic=topics)], **made) == 100
@@ -209,7 +209,7 @@ def test_missing_coordinator_is_explained(cluster):
         TransactionCoordinators(client, TopicPartition("marks", 0)).take("alone", 60_000)
 
 
-def test_leader_that_dies_costs_and_doubles_nothing(cluster, create):
+def test_dying_leader_loses_and_repeats_nothing(cluster, create):
     topic = create("moved", 4)
     victim = min(cluster.brokers())
 
