@@ -23,7 +23,7 @@ def _collect() -> list[type[Message]]:
 
 
 MESSAGES = _collect()
-# The settings of a test in which each example is about all messages.
+# The settings of a test in which each example covers all messages.
 examples_of_all = settings(max_examples=settings().max_examples // 3)
 
 
@@ -32,8 +32,8 @@ def versions_of(cls: type[Message]) -> range:
 
 
 def telling_versions_of(cls: type[Message]) -> list[int]:
-    """Returns the oldest, the first flexible and the newest version: those in between differ from them only by
-    fields.
+    """Returns the oldest, the first flexible and the newest version: the versions in between differ from these only in
+    their fields.
     """
     return sorted(
         {cls.VERSIONS.low, max(cls.VERSIONS.low, cls.FLEXIBLE.low), cls.VERSIONS.high}

@@ -1,6 +1,4 @@
-"""The codec as a naive interpreter, which walks a declaration value by value. It is the oracle for the
-generated one.
-"""
+"""The codec as a naive interpreter that walks a declaration value by value. It is the oracle for generated codecs."""
 
 import io
 import struct

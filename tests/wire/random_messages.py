@@ -2,8 +2,8 @@
 
 The first two samples of a class are its extremes: in one everything is absent, null, empty or zero; in the other
 everything is present and differs from its default. The rest are drawn from a seed, so that the number of a sample
-reproduces a failure. `tame` values are those that libraries with richer types than the wire's accept: error codes that
-exist, times that fit into a `datetime`.
+reproduces a failure. `tame` values are also accepted by libraries with richer types than those of the wire: existing
+error codes, times that fit into a `datetime`.
 """
 
 import zlib

@@ -20,7 +20,7 @@ PACKAGES = ("admin", "consumer", "metadata", "producer", "sasl")
 
 
 def _load() -> dict[str, type]:
-    """Returns its classes by name, and classes made from JSON files for which it has no class."""
+    """Returns kafka-python's classes by name, and classes made from its JSON files without a class."""
     from kafka.protocol.api_data import ApiData
     from kafka.protocol.api_message import ApiMessage
 
@@ -54,7 +54,9 @@ RENAMED = {
 
 
 def common_versions(cls) -> range:
-    """Returns the versions that both support; its JSON is that of Kafka 4, without fields of removed versions."""
+    """Returns the versions that both support; kafka-python's JSON is that of Kafka 4, without fields of removed
+    versions.
+    """
     low, high = THEIRS[cls.__name__].valid_versions
     return range(max(low, cls.VERSIONS.low), min(high, cls.VERSIONS.high) + 1)
 
@@ -66,7 +68,7 @@ def assert_same(ours, theirs, version):
             name = p.name if hasattr(theirs, p.name) else RENAMED[p.name]
             value = getattr(theirs, name)
             if value is None and p.field.tag is not None:
-                continue  # for a tag that was not sent it has no default
+                continue  # it has no default for a missing tag
             assert_same(getattr(ours, p.name), value, version)
     elif isinstance(ours, list):
         for our, their in zip(ours, theirs, strict=True):
@@ -81,11 +83,11 @@ def assert_same(ours, theirs, version):
         assert ours == theirs
 
 
-def test_many_are_known():
+def test_many_messages_are_compared():
     assert sum(len(common_versions(cls)) for cls in KNOWN) > 400
 
 
-def test_same_bytes_and_values():
+def test_kafka_python_has_same_bytes_and_values():
     check_each(KNOWN, has_the_same_bytes_and_values)
 
 
@@ -93,7 +95,7 @@ def has_the_same_bytes_and_values(cls):
     for version in common_versions(cls):
         for message in samples(cls, version, SAMPLES, tame=True):
             if cls is ApiVersionsResponse:
-                message.error_code = 0  # it reads errors as version 0, in which brokers send them
+                message.error_code = 0  # it reads errors as version 0
             encoded = message.encode(version)
             theirs = THEIRS[cls.__name__].decode(encoded, version=version, header=False)
             assert_same(message, theirs, version)

@@ -45,7 +45,7 @@ OURS = {cls.__name__: cls for cls in MESSAGES}
 
 
 def plain(theirs):
-    """Converts its rich types to ours."""
+    """Converts kio's rich types to ours."""
     if isinstance(theirs, uuid.UUID):
         return theirs.bytes
     if isinstance(theirs, dt.timedelta):
@@ -72,14 +72,14 @@ def assert_same(ours, theirs, version):
         assert ours == plain(theirs)
 
 
-def test_every_schema_of_theirs_is_declared():
+def test_every_schema_of_kio_is_declared():
     assert PATHS.keys() <= OURS.keys()
     missing = [n for n, found in PATHS.items() for v in found if v not in OURS[n].VERSIONS]
     assert not missing
     assert sum(map(len, PATHS.values())) > 600
 
 
-def test_same_bytes_and_values():
+def test_kio_has_same_bytes_and_values():
     check_each((OURS[name] for name in PATHS if name in OURS), has_the_same_bytes_and_values)
 
 
@@ -99,7 +99,7 @@ def has_the_same_bytes_and_values(cls):
 
 @pytest.mark.parametrize("client_id", [None, "", "größer"])
 @pytest.mark.parametrize(("cls", "version"), [(ApiVersionsRequest, 4), (FetchRequest, 11)])
-def test_request_headers(cls, version, client_id):
+def test_kio_has_same_request_headers(cls, version, client_id):
     (body,) = samples(cls, version, 1)
     frame = bytes(encode_request(body, version, -7, client_id))
     their_class = resolve_name(

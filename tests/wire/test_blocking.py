@@ -62,7 +62,7 @@ async def test_closed_connection_is_opened_again():
         client.close()
 
 
-async def test_nobody_there():
+async def test_refused_connection_is_reported():
     async with open_cluster([1]) as cluster:
         await cluster.servers[1].drain(0)
         address = cluster.addresses[1]
@@ -78,7 +78,7 @@ async def test_nobody_there():
         await in_thread(use)
 
 
-async def test_somebody_else_there():
+async def test_server_of_other_protocol_is_reported():
     async def speak_ssh(stream):
         await stream.send_all(b"SSH-2.0-OpenSSH_9.6\r\n")
 
@@ -90,7 +90,7 @@ async def test_somebody_else_there():
         nursery.cancel_scope.cancel()
 
 
-async def test_nobody_answers():
+async def test_silent_server_times_out():
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     address = listener.socket.getsockname()
     async with listener:

@@ -35,7 +35,7 @@ def messages(name, key, direction="request"):
 
 
 @pytest.mark.parametrize("name", [f.stem for f in FILES])
-def test_every_frame_is_written_again_as_it_came(name):
+def test_every_frame_is_encoded_unchanged(name):
     for frame in frames(name):
         again = encode_again(frame, decode(frame))
         assert again == frame.frame, (frame.api_name, frame.api_version, frame.direction)
@@ -95,7 +95,7 @@ def test_controller_3_9_stops_then_deletes_replicas():
     assert shutdown.broker_epoch == 25
 
 
-def test_groups():
+def test_frames_of_groups_are_decoded():
     join = messages("kafka-python-3.0.12", ApiKey.JOIN_GROUP)[0]
     assert [p.name for p in join.protocols] == ["range", "roundrobin"]
     assert decode_subscription(join.protocols[0].metadata).topics == ["pages"]
@@ -107,12 +107,12 @@ def test_groups():
     assert {h.group_id for h in heartbeats} == {"g2"}
 
 
-def test_a_transaction_of_librdkafka():
+def test_transaction_of_librdkafka_is_decoded():
     (end, *_) = messages("confluent-2.16.1", ApiKey.END_TXN)
     assert (end.transactional_id, end.committed) == ("t1", True)
 
 
-def test_errors_have_their_texts():
+def test_captured_errors_have_messages():
     created = messages("java-4.3.0", ApiKey.CREATE_TOPICS, "response")
     errors = {t.error_code: t.error_message for m in created for t in m.topics}
     assert errors.keys() == {0, 17}
@@ -148,8 +148,8 @@ def record_fields(name, direction):
         ("aiokafka-0.14.0", {b"v0", b"v1", b"v2"}),
     ],
 )
-def test_records_of_every_format(name, values):
-    """gzip in message sets of 0.8 and 0.10, snappy, lz4 and zstd in batches."""
+def test_records_of_every_format_are_decoded(name, values):
+    """Message sets of 0.8 and 0.10 use gzip; batches use snappy, lz4 and zstd."""
     sent, received = (
         {r.value for data in record_fields(name, direction) if data for r in records_of(data)}
         for direction in ("request", "response")

@@ -55,7 +55,7 @@ def check(cls, version, data: bytes) -> None:
 
 @examples_of_all
 @given(seed=st.integers(0, 2**32 - 1))
-def test_mutated(seed):
+def test_mutated_message_is_decoded_or_refused(seed):
     def check_mutants(cls):
         rng = random.Random(seed)
         for version in telling_versions_of(cls):
@@ -68,7 +68,7 @@ def test_mutated(seed):
 
 @examples_of_all
 @given(garbage=st.binary(max_size=64))
-def test_garbage(garbage):
+def test_random_bytes_are_decoded_or_refused(garbage):
     def check_garbage(cls):
         for version in telling_versions_of(cls):
             check(cls, version, garbage)
@@ -78,7 +78,7 @@ def test_garbage(garbage):
 
 @examples_of_all
 @given(seed=st.integers(0, 2**32 - 1))
-def test_cut_or_followed(seed):
+def test_truncated_or_extended_message_is_refused(seed):
     def is_refused(cls):
         for version in telling_versions_of(cls):
             encoded = random_message(cls, version, seed).encode(version)
@@ -93,7 +93,7 @@ def test_cut_or_followed(seed):
 
 
 @given(garbage=st.binary(max_size=64))
-def test_garbage_headers_and_frames(garbage):
+def test_random_headers_and_frames_are_refused(garbage):
     for decode in (decode_request_header, decode_metadata_record):
         assert_only_raises(RemoteProtocolError, partial(decode, garbage))
     for key, cls in RESPONSES.items():

@@ -39,16 +39,16 @@ def assert_refused(cls, version, body):
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 2**30, 4, -2, -(2**31)])
-def test_count_beyond_the_bytes(count):
+def test_count_beyond_available_bytes_is_refused(count):
     assert_refused(MetadataRequest, 1, count.to_bytes(4, "big", signed=True) + b"\0\0" * 3)
 
 
 @pytest.mark.parametrize("count", [2**32 - 1, 2**31, 200, 5])
-def test_compact_count_beyond_the_bytes(count):
+def test_compact_count_beyond_available_bytes_is_refused(count):
     assert_refused(MetadataRequest, 9, uvarint(count) + b"\1\0" * 3)
 
 
-def test_count_beyond_the_size_of_its_elements():
+def test_count_beyond_size_of_elements_is_refused():
     # A FetchPartition takes 16 bytes in version 4: 100 of them cannot be in 1599 bytes.
     start = b"\0" * 17 + b"\0\0\0\1" + b"\0\1t" + (100).to_bytes(4, "big")
     assert_refused(FetchRequest, 4, start + b"\0" * 1599)
@@ -70,7 +70,7 @@ def delete_topics(count: int) -> bytes:
     return uvarint(count + 1) + b"\1" * count + b"\0\0\0\0" + b"\0"
 
 
-def test_budget_of_elements():
+def test_number_of_elements_is_limited():
     assert_refused(DeleteTopicsRequest, 4, delete_topics(ELEMENTS_MAX + 1))
 
 
@@ -87,17 +87,17 @@ def test_budget_counts_all_arrays_together():
 
 
 @pytest.mark.parametrize("size", [-2, -(2**15), 3, 2**15 - 1])
-def test_string_size(size):
+def test_wrong_string_size_is_refused(size):
     body = (1).to_bytes(4, "big") + size.to_bytes(2, "big", signed=True) + b"ab"
     assert_refused(MetadataRequest, 1, body)
 
 
-def test_null_in_a_string_that_must_be():
+def test_null_in_required_string_is_refused():
     assert_refused(MetadataRequest, 1, b"\0\0\0\1" + b"\xff\xff")
     assert_refused(MetadataRequest, 9, b"\2" + b"\0" + b"\0\0\0\0\0")
 
 
-def test_compact_string_beyond_its_limit():
+def test_too_long_compact_string_is_refused():
     def body(size: int) -> bytes:
         return uvarint(size + 1) + b"x" * size + uvarint(1 + 1) + b"1" + b"\0"
 
@@ -109,7 +109,7 @@ def test_compact_string_beyond_its_limit():
     "text",
     [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"\xf4\x90\x80\x80", b"\xf8\x88\x80\x80"],
 )
-def test_text_that_is_not_utf_8(text):
+def test_text_that_is_not_utf8_is_refused(text):
     assert_refused(MetadataRequest, 0, b"\0\0\0\1" + len(text).to_bytes(2, "big") + text)
 
 
@@ -122,12 +122,12 @@ def test_unusual_text_is_preserved(text):
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, -2, 5])
-def test_bytes_size(size):
+def test_wrong_size_of_bytes_is_refused(size):
     assert_refused(SaslAuthenticateRequest, 0, size.to_bytes(4, "big", signed=True) + b"1234")
 
 
 @pytest.mark.parametrize("size", [2**32 - 1, 2**31, 6])
-def test_records_size(size):
+def test_wrong_size_of_records_is_refused(size):
     start = b"\0" + b"\0\1" + b"\0\0\0\0" + b"\2" + b"\2t" + b"\2" + b"\0\0\0\0"
     assert_refused(ProduceRequest, 9, start + uvarint(size) + b"123" + b"\0" * 3)
     assert_refused(ProduceRequest, 9, start + b"\x80" * 6)
@@ -142,7 +142,7 @@ def test_unknown_tags_are_skipped():
     assert ApiVersionsRequest.decode(body, 3).client_software_name == "n"
 
 
-def test_too_many_tags():
+def test_too_many_tags_are_refused():
     most = [(tag, b"") for tag in range(TAGS_MAX)]
     ApiVersionsRequest.decode(api_versions(tags(*most)), 3)
     assert_refused(ApiVersionsRequest, 3, api_versions(tags(*most, (TAGS_MAX, b""))))
@@ -163,7 +163,7 @@ def test_too_many_tags():
     ],
     ids=["duplicate", "descending", "size 1", "size max", "size overlong", "count", "cut", "none"],
 )
-def test_malformed_tags(section):
+def test_malformed_tags_are_refused(section):
     assert_refused(ApiVersionsRequest, 3, api_versions(section))
 
 
@@ -172,7 +172,7 @@ def fetch_12(section: bytes) -> bytes:
     return bytes(4 + 4 + 4) + bytes(1) + bytes(8) + b"\1" + b"\1" + b"\1" + section
 
 
-def test_known_tag():
+def test_known_tag_is_decoded():
     assert (
         FetchRequest.decode(b"\xff\xff\xff\xff" + fetch_12(tags((0, b"\2c"))), 12).cluster_id == "c"
     )
@@ -181,7 +181,7 @@ def test_known_tag():
     assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((0, b""))))
 
 
-def test_known_tag_in_a_version_without_it():
+def test_tag_of_later_version_is_refused():
     # Tag 1 is ReplicaState from version 15 on; before, Kafka refuses it, too.
     assert_refused(FetchRequest, 12, b"\0\0\0\0" + fetch_12(tags((1, bytes(13)))))
 
@@ -190,7 +190,7 @@ def header(client_id: bytes, section: bytes) -> bytes:
     return b"\0\x12\0\3\0\0\0\1" + len(client_id).to_bytes(2, "big") + client_id + section
 
 
-def test_header_tags_before_authentication():
+def test_malformed_header_tags_are_refused():
     assert decode_request_header(header(b"c", tags((1, b"x"))) + b"body")[1] == 11 + 4
     for section in (uvarint(20_000_000) + bytes(100), tags((1, b""), (1, b"")), b"\1\0\5", b""):
         with pytest.raises(RemoteProtocolError):
@@ -208,7 +208,7 @@ def test_header_tags_before_authentication():
         header(b"\xff", b"\0"),
     ],
 )
-def test_malformed_header(frame):
+def test_malformed_header_is_refused(frame):
     with pytest.raises(RemoteProtocolError):
         decode_request_header(frame)
 
@@ -216,7 +216,7 @@ def test_malformed_header(frame):
 # Budgets
 
 
-def test_me1_fewer_elements_before_authentication():
+def test_me1_element_budget_is_smaller_before_authentication():
     most = DECODE_BUDGET_BEFORE_AUTHENTICATION.elements_max
     for count in (most, most + 1):
         body = delete_topics(count)
@@ -228,7 +228,7 @@ def test_me1_fewer_elements_before_authentication():
                 DeleteTopicsRequest.decode(body, 4, DECODE_BUDGET_BEFORE_AUTHENTICATION)
 
 
-def test_me1_fewer_bytes_before_authentication():
+def test_me1_byte_budget_is_smaller_before_authentication():
     most = DECODE_BUDGET_BEFORE_AUTHENTICATION.bytes_max - 4
     for size in (most, most + 1):
         body = size.to_bytes(4, "big") + bytes(size)
@@ -240,7 +240,7 @@ def test_me1_fewer_bytes_before_authentication():
                 SaslAuthenticateRequest.decode(body, 0, DECODE_BUDGET_BEFORE_AUTHENTICATION)
 
 
-def test_me3_fewer_tags_before_authentication():
+def test_me3_tag_budget_is_smaller_before_authentication():
     most = DECODE_BUDGET_BEFORE_AUTHENTICATION.tags_max
     for count in (most, most + 1):
         section = tags(*((tag, b"") for tag in range(count)))
@@ -258,7 +258,7 @@ def test_me3_fewer_tags_before_authentication():
             ApiVersionsRequest.decode(body, 3, DECODE_BUDGET_BEFORE_AUTHENTICATION)
 
 
-def test_me3_tags_are_elements_of_the_budget():
+def test_me3_tags_count_as_elements():
     """Many structs with the maximal number of tags each count as that many elements."""
     budget = DECODE_BUDGET._replace(elements_max=20)
     section = tags(*((tag, b"") for tag in range(10)))
@@ -273,7 +273,9 @@ def test_me3_tags_are_elements_of_the_budget():
                 MetadataRequest.decode(body, 9, budget)
 
 
-def test_me9_a_thousand_topics_of_ten_thousand_partitions():
-    """They are really sent, four bytes each, and refused when the budget is used up: the rest is not decoded."""
+def test_me9_ten_million_partitions_are_refused():
+    """The partitions are present, four bytes each, and the request is refused when the budget is exhausted; the rest is
+    not decoded.
+    """
     topic = b"\0\1t" + (10_000).to_bytes(4, "big") + bytes(40_000)
     assert_refused(OffsetFetchRequest, 1, b"\0\1g" + (1000).to_bytes(4, "big") + topic * 1000)

@@ -71,7 +71,9 @@ def test_partition_equals_its_pair_and_has_a_name():
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_partition_is_one_argument(room):
-    """A command whose partition is `Annotated` takes them apart: they are two words of the command line."""
+    """A command whose partition is `Annotated` takes topic and number separately: they are two words of the command
+    line.
+    """
     apart = [
         f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
         for path in sorted((ROOT / room).rglob("*.py"))
@@ -84,7 +86,7 @@ def test_partition_is_one_argument(room):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_name_with_number_has_a_type(room):
+def test_pair_of_name_and_number_has_type(room):
     """A `tuple[str, int]` may be a partition, an address, a level of a feature, …"""
     bare = [
         str(path.relative_to(ROOT))
@@ -95,7 +97,7 @@ def test_name_with_number_has_a_type(room):
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_offset_epoch_or_id_is_no_plain_integer(room):
+def test_offsets_epochs_and_ids_have_types(room):
     """The rule is by name: of parameters, of results (the name of the function), and of fields."""
     plain = [
         f"{path.relative_to(ROOT)}:{line} {name}: {annotation}"

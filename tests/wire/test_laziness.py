@@ -20,7 +20,7 @@ def modules_after(source: str) -> set[str]:
     return {name for name in run.stdout.split() if name.startswith("trimaran.wire")}
 
 
-def test_import_wire_is_one_module():
+def test_import_of_wire_loads_one_module():
     assert modules_after("import trimaran.wire") == {"trimaran.wire"}
 
 

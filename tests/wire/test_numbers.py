@@ -33,7 +33,7 @@ def set_integers(value, version, end):
                 set_integers(item, version, end)
 
 
-def test_me8_integers_at_their_ends():
+def test_me8_extreme_integers_round_trip():
     check_all(travels_with_integers_at_their_ends)
 
 
@@ -46,7 +46,7 @@ def travels_with_integers_at_their_ends(cls, version):
 
 
 @pytest.mark.parametrize("beyond", [-(2**31) - 1, 2**31, 2**70, 1.5, None, "1"])
-def test_me8_integers_beyond_their_ends_are_our_fault(beyond):
+def test_me8_integers_out_of_range_raise_local_error(beyond):
     message = random_message(ConsumerGroupHeartbeatRequest, 0, 1)
     message.member_epoch = beyond
     with pytest.raises(LocalProtocolError):
@@ -63,7 +63,7 @@ def quota(value: float) -> DescribeClientQuotasResponse:
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 5e-324, -0.0])
 @pytest.mark.parametrize("version", [0, 1])
-def test_me8_floats_that_are_no_numbers_travel(value, version):
+def test_me8_nan_and_infinity_are_transmitted(value, version):
     """The codec transmits them; handlers must refuse them if they are invalid."""
     decoded = DescribeClientQuotasResponse.decode(quota(value).encode(version), version)
     found = decoded.entries[0].values[0].value
@@ -71,6 +71,6 @@ def test_me8_floats_that_are_no_numbers_travel(value, version):
 
 
 @pytest.mark.parametrize("byte", [2, 127, 128, 255])
-def test_me8_every_byte_but_0_is_true(byte):
+def test_me8_every_byte_except_0_is_true(byte):
     decoded = MetadataRequest.decode(b"\0\0\0\0" + bytes([byte]), 4)
     assert decoded.allow_auto_topic_creation is True

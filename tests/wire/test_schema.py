@@ -77,7 +77,7 @@ def sample(**changes):
     return Sample(**{"always": 1, "items": [], "words": [], **changes})
 
 
-def test_versions():
+def test_fields_exist_in_their_versions():
     assert Versions.parse("none") == (1, 0)
     assert 0 not in Versions.parse("none")
     assert Versions.parse("3") == (3, 3)
@@ -107,7 +107,7 @@ def test_default_structs_are_shared_and_refuse_assignment():
     assert two.point == Point() == one.point.replace(x=-1)
 
 
-def test_slots_equality_repr_replace_pickle():
+def test_struct_has_value_semantics():
     one = sample(items=[Inner(number=1)])
     assert not hasattr(one, "__dict__")
     assert one == sample(items=[Inner(number=1)])
@@ -121,7 +121,7 @@ def test_slots_equality_repr_replace_pickle():
         hash(one)
 
 
-def test_layout_old():
+def test_old_version_has_fixed_layout():
     message = sample(items=[Inner(number=2, name="é"), Inner(number=3)], words=["x"])
     expected = (
         "0001" + "00000002" + "00000002" + "0002c3a9" + "00000003" + "ffff" + "00000001" + "000178"
@@ -129,7 +129,7 @@ def test_layout_old():
     assert message.encode(0).hex() == expected
 
 
-def test_layout_flexible():
+def test_flexible_version_has_compact_layout():
     message = sample(always=-1, items=[Inner(number=2, name="é")], words=None, tagged="t")
     expected = (
         "ffff"
@@ -155,7 +155,7 @@ def test_tags_ascend_and_defaults_are_not_sent():
     assert sample().encode(4).hex().endswith("ff" + "01" + "00")
 
 
-def test_nullable_struct():
+def test_nullable_struct_round_trips():
     assert Sample.decode(sample(maybe=Inner(number=9)).encode(3), 3).maybe == Inner(number=9)
     assert Sample.decode(sample().encode(3), 3).maybe is None
 
@@ -188,12 +188,12 @@ def test_absent_fields_have_their_default_after_decoding():
         {"words": [None]},
     ],
 )
-def test_unsayable_values(wrong):
+def test_value_out_of_range_is_refused(wrong):
     with pytest.raises(LocalProtocolError):
         sample(**wrong).encode(4)
 
 
-def test_null_where_the_version_forbids_it():
+def test_null_is_refused_unless_version_permits():
     assert Sample.decode(sample(words=None).encode(1), 1).words is None
     with pytest.raises(LocalProtocolError):
         sample(words=None).encode(0)
@@ -210,7 +210,7 @@ def test_unknown_versions_are_refused(version):
         Sample.decode(b"", version)
 
 
-def test_numbers():
+def test_numbers_have_their_layout():
     numbers = Numbers(a=-128, b=65535, c=2**32 - 1, d=-0.5, e=True)
     assert numbers.encode(0).hex() == "80" + "ffff" + "ffffffff" + "bfe0000000000000" + "01"
     assert Numbers.decode(numbers.encode(0), 0) == numbers
@@ -229,18 +229,18 @@ def test_any_other_byte_is_true_as_in_kafka():
     assert Numbers.decode(body[:-1] + b"\x02", 0).e is True
 
 
-def test_empty_message():
+def test_empty_message_round_trips():
     assert Nothing().encode(0) == b""
     assert Nothing().encode(1) == b"\0"
     assert Nothing.decode(b"", 0) == Nothing()
 
 
-def test_decode_prefix():
+def test_decoded_prefix_leaves_the_rest():
     body = sample().encode(4)
     assert Sample.decode_prefix(body + b"more", 4) == (sample(), len(body))
 
 
-def test_encode_into_appends():
+def test_encoding_appends_to_the_buffer():
     out = Outgoing()
     out += b"before"
     sample().encode_into(out, 0)
@@ -272,7 +272,7 @@ def test_encoded_elements_take_the_place_of_structs(version):
         encoded(partitions[0].replace(leader_id="one"))
 
 
-def test_generated_code_shows_in_tracebacks():
+def test_traceback_shows_generated_code():
     import linecache
 
     sample().encode(0)

@@ -93,7 +93,7 @@ def parse(text: str) -> dict:
     """Parses JSON with comments; returns {} for a file that declares no message."""
     if '"validVersions"' not in text:
         return {}
-    # A comment is a line of its own, or follows one; no string contains " // ".
+    # A comment is a whole line or follows a value; no string contains " // ".
     text = re.sub(r"(^\s*| )//.*$", "", text, flags=re.MULTILINE)
     return json.loads(re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL))
 
@@ -232,7 +232,7 @@ def leave_out_later(cls: type, ours: object, theirs: object) -> object:
     return tuple(leave_out_later(cls, o, t) for o, t in zip(ours, theirs, strict=False))
 
 
-def test_declarations_match():
+def test_declarations_equal_those_of_kafka():
     check_each(MESSAGES, matches_kafka)
 
 
@@ -266,7 +266,7 @@ def key_of(spec: dict) -> int:
 
 
 def is_known_elsewhere(name: str) -> bool:
-    """Whether it is declared in the other one of 3.9 and 4.3."""
+    """Whether Kafka's other version (3.9 or 4.4) declares the message."""
     if is_before_4():
         return NEW_AFTER_3_9.fullmatch(name) is not None
     api = re.fullmatch(
@@ -289,7 +289,7 @@ def test_every_header_version_is_known():
     assert names == ["RequestApiKey", "RequestApiVersion", correlation, "ClientId", correlation]
 
 
-def test_count(capsys):
+def test_compared_messages_are_counted(capsys):
     """Prints how much was compared."""
     compared = [cls for cls in MESSAGES if cls.__name__ in kafka_json()]
     versions = sum(len(versions_in_common(cls)) for cls in compared)

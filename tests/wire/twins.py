@@ -12,7 +12,7 @@ COMPILED = build.build_decoder is not None
 
 
 def readers(cls: type[Message], version: int) -> tuple[Reader, Reader]:
-    """Returns the compiled one, which raises its own refusals here, and the generated one."""
+    """Returns the compiled decoder, which raises its own refusals here, and the generated one."""
     return build.build_decoder(cls, version, _refused).read, generated_reader(cls, version)
 
 

@@ -30,7 +30,7 @@ def feed(buffer: FrameBuffer, data: bytes, most: int = 1 << 30) -> list[bytes]:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=20), st.integers(1, 700))
-def test_frames_come_out_as_they_went_in(bodies, most):
+def test_frames_are_returned_unchanged(bodies, most):
     buffer = FrameBuffer(1000)
     assert feed(buffer, b"".join(map(frame, bodies)), most) == bodies
     assert buffer.unread == 0
@@ -59,7 +59,7 @@ def test_resting_buffer_holds_nothing_and_frames_survive():
     assert bytes(held) == b"abc"
 
 
-def test_byte_by_byte():
+def test_frame_is_received_byte_by_byte():
     buffer = FrameBuffer(100)
     assert feed(buffer, frame(b"abc") + frame(b"d" * 100), 1) == [b"abc", b"d" * 100]
 
@@ -67,7 +67,7 @@ def test_byte_by_byte():
 @pytest.mark.parametrize(
     "sizes", [(3_000_000, 10, 1_000_000, 5), (100_000,) * 30, (70_000, 1) * 10]
 )
-def test_large_frames(sizes):
+def test_large_frames_are_received(sizes):
     rng = random.Random(1)
     bodies = [rng.randbytes(size) for size in sizes]
     buffer = FrameBuffer(10_000_000)
@@ -75,7 +75,7 @@ def test_large_frames(sizes):
 
 
 @pytest.mark.parametrize("size", [0, -1, -(2**31), 101, 2**31 - 1])
-def test_sizes_that_are_refused(size):
+def test_invalid_frame_size_is_refused(size):
     buffer = FrameBuffer(100)
     with pytest.raises(BadFrame) as caught:
         feed(buffer, size.to_bytes(4, "big", signed=True))
@@ -83,7 +83,7 @@ def test_sizes_that_are_refused(size):
     assert caught.value.guess is None
 
 
-def test_the_largest_frame_allowed():
+def test_largest_frame_is_accepted():
     assert feed(FrameBuffer(100), frame(bytes(100))) == [bytes(100)]
 
 
@@ -97,7 +97,7 @@ def test_the_largest_frame_allowed():
         (b"SSH-2.0-OpenSSH", "SSH"),
     ],
 )
-def test_banners_are_named(head, guess):
+def test_banner_of_other_protocol_is_named(head, guess):
     with pytest.raises(BadFrame, match=guess):
         feed(FrameBuffer(100 << 20), head)
 
@@ -151,7 +151,7 @@ def test_shrink_frees_memory_and_keeps_unread_bytes():
     assert feed(buffer, frame(b"again")) == [b"again"]
 
 
-def test_there_is_room_behind_frames_not_taken_yet():
+def test_buffer_has_room_behind_untaken_frames():
     buffer = FrameBuffer(1 << 20)
     bodies = [bytes([i]) * 30_000 for i in range(20)]
     data = memoryview(b"".join(map(frame, bodies)))

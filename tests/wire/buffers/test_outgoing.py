@@ -51,7 +51,7 @@ def test_decoded_records_are_views_of_the_frame(version):
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_null_is_not_empty(version):
+def test_null_records_differ_from_empty(version):
     null, empty = produce(None).encode(version), produce(b"").encode(version)
     assert null != empty
     assert records_of(ProduceRequest.decode(null, version)) is None
@@ -63,12 +63,12 @@ def test_null_is_not_empty(version):
     "records",
     [memoryview(b"abcd"), bytearray(b"abcd"), [b"ab", memoryview(b"cd")], (b"abc", b"", b"d")],
 )
-def test_forms_of_the_same_bytes(version, records):
+def test_all_forms_encode_the_same_bytes(version, records):
     assert produce(records).encode(version) == produce(b"abcd").encode(version)
 
 
 @pytest.mark.parametrize("version", [4, 12])
-def test_splices_leave_their_place(version):
+def test_splice_is_placed_within_the_frame(version):
     one, two, three = Piece(5), Piece(0), Piece(300)
     out = Outgoing()
     fetched(one, two, [b"head", three], None).encode_into(out, version)
@@ -82,20 +82,20 @@ def test_splices_leave_their_place(version):
     assert whole == fetched(b"x" * 5, b"", b"head" + b"x" * 300, None).encode(version)
 
 
-def test_places_count_the_header():
+def test_splice_position_counts_the_header():
     out = encode_response(fetched(Piece(3)), 12, correlation_id=1)
     (place, _), body = out.splices[0], fetched(b"abc").encode(12)
     assert place == 5 + body.index(b"abc")
 
 
-def test_splices_are_more_than_bytes():
+def test_splices_cannot_be_encoded_as_bytes():
     with pytest.raises(LocalProtocolError):
         fetched(Piece(1)).encode(4)
     with pytest.raises(LocalProtocolError):
         write_records(bytearray(), Piece(1), flexible=False)
 
 
-def test_records_view():
+def test_only_bytes_have_a_records_view():
     assert records_view(None) == b""
     assert records_view(b"ab") == b"ab"
     assert records_view(bytearray(b"ab")) == b"ab"
@@ -107,7 +107,7 @@ def test_records_view():
         records_view(Piece(1))
 
 
-def test_records_of_no_known_form():
+def test_unknown_form_of_records_is_refused():
     with pytest.raises(LocalProtocolError):
         produce(3).encode(9)
     with pytest.raises(LocalProtocolError):

@@ -32,7 +32,7 @@ PAIRS = [
 
 @pytest.mark.parametrize(("read", "write", "values"), PAIRS)
 @given(data=st.data())
-def test_round_trip(read, write, values, data):
+def test_primitive_round_trips(read, write, values, data):
     value = data.draw(values)
     out = bytearray(b"?")
     write(out, value)
@@ -54,14 +54,14 @@ def test_round_trip(read, write, values, data):
         (write_varint, -(2**63), "ffffffffffffffffff01"),
     ],
 )
-def test_known_bytes(write, value, expected):
+def test_primitive_has_known_bytes(write, value, expected):
     out = bytearray()
     write(out, value)
     assert out.hex() == expected
 
 
 @pytest.mark.parametrize("size", range(10))
-def test_cut_off(size):
+def test_truncated_primitive_is_refused(size):
     for read in (read_uvarint, read_varint, read_varlong):
         with pytest.raises(RemoteProtocolError):
             read(b"\x80" * size, 0)
@@ -70,8 +70,8 @@ def test_cut_off(size):
 @pytest.mark.parametrize(
     ("read", "groups"), [(read_uvarint, 5), (read_varint, 5), (read_varlong, 10)]
 )
-def test_too_long(read, groups):
-    assert read(b"\x80" * (groups - 1) + b"\0", 0) == (0, groups)  # overlong but within its limit
+def test_overlong_primitive_is_refused(read, groups):
+    assert read(b"\x80" * (groups - 1) + b"\0", 0) == (0, groups)  # overlong, but within the limit
     with pytest.raises(RemoteProtocolError):
         read(b"\x80" * groups + b"\0", 0)
 
@@ -81,7 +81,7 @@ def test_uvarint_drops_bits_beyond_32():
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_uuid_text(uuid):
+def test_uuid_round_trips_as_text(uuid):
     text = uuid_to_text(uuid)
     assert len(text) == 22
     assert uuid_from_text(text) == uuid
@@ -94,6 +94,6 @@ def test_nil_uuid_as_kafka_writes_it():
 @pytest.mark.parametrize(
     "text", ["", "A" * 21, "A" * 23, "A" * 24, "!" * 22, "é" * 22, "A" * 21 + "="]
 )
-def test_not_a_uuid(text):
+def test_malformed_uuid_is_refused(text):
     with pytest.raises(ValueError, match="UUID"):
         uuid_from_text(text)

@@ -91,7 +91,7 @@ def test_wrong_leader_is_looked_up_after_pause():
     assert result == offsets(0)
 
 
-def test_errors_that_are_the_answer_are_returned():
+def test_errors_without_retry_are_returned():
     answer = offsets(ErrorCode.OFFSET_OUT_OF_RANGE)
     known = routing()
     known.update_metadata(metadata([(1, 1)]))
@@ -172,7 +172,7 @@ def test_moved_coordinator_is_looked_up_again():
     assert asked[0][1] == "FindCoordinatorRequest"
 
 
-def test_controllers_are_asked_with_describe_cluster():
+def test_controllers_are_found_by_describe_cluster():
     known = Routing(routing().bootstrap, of_controllers=True)
     nodes = [DescribeClusterBroker(broker_id=i, host=f"n{i}", port=i) for i in (1, 2)]
     cluster = DescribeClusterResponse(cluster_id="c", controller_id=2, brokers=nodes)

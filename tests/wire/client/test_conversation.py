@@ -72,7 +72,7 @@ def test_versions_that_the_node_lacks_are_not_sent(version):
         bytes(answer(HeartbeatResponse(), 3, 1)) + b"\0",
     ],
 )
-def test_bad_answers(frame):
+def test_malformed_response_is_an_error(frame):
     conversation = begun()
     conversation.request(HEARTBEAT, None, "a")
     with pytest.raises(RemoteProtocolError):
@@ -103,7 +103,7 @@ def test_old_node_is_queried_in_its_version():
 @pytest.mark.parametrize(
     ("code", "keys"), [(35, [(18, 0, 4)]), (35, [(18, 0, 99)]), (58, []), (35, [(18, 0, -1)])]
 )
-def test_a_node_that_refuses(code, keys):
+def test_node_without_common_version_is_refused(code, keys):
     response = offered(*keys)
     response.error_code = code
     with pytest.raises(VersionMismatch):

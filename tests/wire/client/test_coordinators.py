@@ -53,7 +53,7 @@ def described(known, names=NAMES):
 
 
 def found(**nodes):
-    """Returns the answer by which each key is coordinated by a node of this number, or has a negative error code."""
+    """Returns a response with the coordinator of each key; a negative number is an error code."""
     return FindCoordinatorResponse(
         coordinators=[
             Coordinator(key=key, node_id=node, host=f"n{node}", port=node)
@@ -82,7 +82,7 @@ def states(**codes):
     )
 
 
-def test_each_coordinator_is_asked_once():
+def test_each_coordinator_gets_one_request():
     asked, answers, pauses = play(
         described(routing(), [*NAMES, "a"]), found(a=1, b=2, c=1), states(a=0, c=0), states(b=105)
     )
@@ -97,7 +97,7 @@ def test_known_coordinators_are_not_looked_up():
     assert play(described(known), states(a=0, b=0, c=0))[0] == [(N1, "abc")]
 
 
-def test_moved_id_alone_is_asked_again():
+def test_only_moved_id_is_looked_up_again():
     asked, answers, [error] = play(
         described(routing()),
         found(a=1, b=1, c=1),
@@ -110,7 +110,7 @@ def test_moved_id_alone_is_asked_again():
     assert error.code == ErrorCode.NOT_COORDINATOR
 
 
-def test_ids_of_a_lost_coordinator_are_asked_again():
+def test_ids_of_lost_coordinator_are_looked_up_again():
     lost = ConnectionLost("gone")
     asked, answers, pauses = play(
         described(routing()), found(a=1, b=2, c=1), lost, states(b=0), found(a=2, c=2), states(a=0, c=0)
@@ -132,7 +132,7 @@ def test_unavailable_coordinator_is_looked_up_again():
     assert error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_lost_node_finds_nothing_and_is_asked_again():
+def test_lost_node_causes_another_lookup():
     lost = ConnectionLost("gone")
     steps = described(routing(), ["a"])
     asked, _, pauses = play(steps, lost, found(a=1), states(a=0))
@@ -156,7 +156,7 @@ def test_refused_look_up_is_an_error():
     assert raised.value.code == -refused
 
 
-def test_many_ids_are_asked_for_in_pieces(monkeypatch):
+def test_many_ids_are_looked_up_in_pieces(monkeypatch):
     monkeypatch.setattr(coordinators, "KEYS_MAX", 2)
     asked, answers, _ = play(
         described(routing()), found(a=1, b=1), states(a=0, b=0), found(c=1), states(c=0)

@@ -1,4 +1,4 @@
-"""Section 4.2, mE11: what nodes answer is as suspicious as what peers ask."""
+"""Section 4.2, mE11: responses of nodes are distrusted like requests of peers."""
 
 import random
 
@@ -89,4 +89,4 @@ async def test_me11_hostile_node_is_replaced_after_pause(frame, autojump_clock):
                 found = await client.call(MetadataRequest(topics=[]), timeout=60)
                 assert found.cluster_id == "toy"
         nursery.cancel_scope.cancel()
-    assert scripts <= 5  # not asked again and again
+    assert scripts <= 5  # not called again immediately

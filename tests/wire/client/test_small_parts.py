@@ -26,7 +26,7 @@ from trimaran.wire.messages.metadata import (
 )
 
 
-def test_bootstrap_lists():
+def test_bootstrap_list_is_parsed():
     assert parse_bootstrap("a:1, b.example:9092 ,[::1]:2,PLAINTEXT://c:3") == [
         ("a", 1),
         ("b.example", 9092),
@@ -38,12 +38,12 @@ def test_bootstrap_lists():
 @pytest.mark.parametrize(
     "text", ["", " , ", "a", "a:", ":1", "a:x", "a:0", "a:65536", "a:-1", "a:٣"]
 )
-def test_bootstrap_lists_that_are_wrong(text):
+def test_malformed_bootstrap_list_is_refused(text):
     with pytest.raises(ValueError, match="host:port"):
         parse_bootstrap(text)
 
 
-def test_ring_moves_on_when_current_fails():
+def test_failed_node_is_replaced_by_next():
     a, b, c = ("a", 1), ("b", 1), ("c", 1)
     ring = Bootstrap([a, b], start=3)
     assert ring.current == b
@@ -90,7 +90,7 @@ def test_highest_common_version_is_chosen():
     assert offers((0, 5)).best(FetchRequest) == 5
     assert offers((0, 32767)).best(FetchRequest) == ours.high
     assert offers((ours.high, 99)).best(FetchRequest) == ours.high
-    for none in [(), ((0, 3),), ((ours.high + 1, 99),)]:  # below 4 are other record formats
+    for none in [(), ((0, 3),), ((ours.high + 1, 99),)]:  # other record formats before 4
         with pytest.raises(VersionMismatch):
             offers(*none).best(FetchRequest)
 

@@ -1,4 +1,6 @@
-"""Messages that together have every layout of a field, with samples of each: what real messages have only in some."""
+"""Messages that together have every layout of a field, with samples of each. Real messages have only some of the
+layouts.
+"""
 
 from tests.wire.random_messages import random_message
 from trimaran.wire.codec.declarations import (
@@ -23,7 +25,7 @@ IDS = [bytes(range(at, at + 16)) for at in range(5)]
 
 
 class Fixed(Struct):
-    """Has one size in each version, if it has no tags."""
+    """A message with one fixed size in each version, if it has no tags."""
 
     number: int32
     flag: boolean
@@ -37,7 +39,7 @@ class Named(Struct):
 
 
 class Options(Struct):
-    """Each field has a default of another kind."""
+    """A message in which each field has a different kind of default."""
 
     number: int32 = 3
     names: list[string] = field(factory=list)
@@ -99,7 +101,7 @@ class Batch(Struct):
 
 @message(versions="0-1", flexible="1+")
 class Batches(Message):
-    """Its records are only inside the elements of an array."""
+    """A message with records only inside the elements of an array."""
 
     name: string
     key: data
@@ -113,7 +115,7 @@ class Appended(Message):
 
 
 class Hollow(Struct):
-    """Has no field in version 0."""
+    """A message without fields in version 0."""
 
     added: int8 = field("1+", default=5)
 
@@ -132,7 +134,7 @@ ALL = [
 
 
 def full(version: int) -> Every:
-    """Returns a message in which everything is present, short, and differs from its default."""
+    """Returns a message in which every field is present, short, and different from its default."""
     fixed = [Fixed(number=at, flag=True, added=7 + bool(version)) for at in range(1, 5)]
     named = Named(name="n", numbers=[3])
     plain = Every(

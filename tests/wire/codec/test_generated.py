@@ -33,7 +33,7 @@ REST = PAIR + b"\xff"
 
 
 def read(data):
-    """Returns the message of generated code, and the bytes behind it; None if the bytes are refused."""
+    """Returns the message that generated code reads, and the bytes after it; None if the bytes are refused."""
     found = outcome(generated_reader(Pairs, 1), data)
     return None if found is None else (found[0], data[found[1] :])
 

@@ -1,4 +1,4 @@
-"""Every layout of a field: the generated encoder and decoder and the compiled decoder do as the naive codec does."""
+"""Every layout of a field: the generated encoder and decoder and the compiled decoder behave like the naive codec."""
 
 import random
 
@@ -36,7 +36,7 @@ def naive(cls, version, data, budget=DECODE_BUDGET):
 
 
 class Alike:
-    """The decoders of a message, which must do as the naive one does."""
+    """The decoders of a message, which must behave like the naive one."""
 
     def __init__(self, cls, version):
         self.cls = cls
@@ -124,7 +124,7 @@ def test_message_of_any_buffer_has_declared_types():
                     assert type(found.blob) is bytes
 
 
-def test_message_of_one_wrong_byte_is_judged_alike():
+def test_message_with_wrong_byte_has_naive_result():
     def judged(pair):
         cls, version = pair
         if pair == (Every, 1):
@@ -142,7 +142,7 @@ def test_message_of_one_wrong_byte_is_judged_alike():
     check_each(ALL, judged)
 
 
-def test_broken_messages_are_judged_alike():
+def test_broken_messages_have_the_naive_result():
     def judged(pair):
         cls, version = pair
         reads_alike, rng = Alike(cls, version), random.Random(f"{cls.__name__} {version}")
@@ -158,7 +158,7 @@ def test_broken_messages_are_judged_alike():
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_budget_of_elements_is_spent_alike(version):
+def test_budget_of_elements_is_used_equally(version):
     reads_alike = Alike(Every, version)
     for sample in layouts.samples(Every, version)[8:]:
         encoded = sample.encode(version)

@@ -20,11 +20,11 @@ def outcome(decode, *arguments):
         return None
 
 
-def test_the_same_bytes_and_values():
+def test_both_codecs_agree_on_whole_messages():
     check_all(makes_and_reads_the_same)
 
 
-def test_the_same_is_refused():
+def test_both_codecs_refuse_the_same_bytes():
     check_all(refuses_the_same)
 
 

@@ -99,7 +99,7 @@ class Inner(Struct):
 
 @message(versions="0", flexible="0+")
 class Outer(Message):
-    """No message of Kafka has a nullable struct in a tag."""
+    """A message with a nullable struct in a tag, which no message of Kafka has."""
 
     plain: Inner | None
     tagged: Inner | None = field(default=None, tag=0)
@@ -120,7 +120,7 @@ def test_every_mark_of_nullable_struct_decodes_alike():
     )
 
 
-def test_refusal_has_sentence_of_generated_reader(monkeypatch):
+def test_refusal_has_message_of_generated_reader(monkeypatch):
     encoded = random_message(MetadataResponse, 13, 1).encode(13)
     rng = random.Random(1)
     for data in [mutate(encoded, rng) for _ in range(300)]:
@@ -191,7 +191,7 @@ def test_collector_settings_are_restored(collecting):
 
 
 def test_nothing_is_allocated_by_declared_size():
-    """Counts of replicas beyond the available bytes, however many these are, and one beyond the budget."""
+    """The counts of replicas exceed the available bytes, for any number of bytes; another count exceeds the budget."""
     read, _ = readers(PartitionRecord, 2)
     start = random_message(PartitionRecord, 2, 0).encode(2)[:20]  # partition id and topic id
     for count, room in (

@@ -1,4 +1,4 @@
-"""The layout of a version, as its declaration says it: fields, tags, nullability, least sizes, record batches."""
+"""The layout of a version according to its declaration: fields, tags, nullability, least sizes, record batches."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def names(plans):
         (2, ["always", "later", "maybe", "partly"], ["first", "second", "again"], ["gone", "old"], set()),
     ],
 )  # fmt: skip
-def test_fields_of_a_version(version, plain, tagged, absent, refused):
+def test_version_has_its_declared_fields(version, plain, tagged, absent, refused):
     plan = plan_struct(Outer, version)
     assert plan.struct is Outer
     assert (names(plan.plain), names(plan.tagged)) == (plain, tagged)
@@ -107,7 +107,7 @@ def test_null_is_allowed_where_declared(version):
     ],
     ids=str,
 )
-def test_shapes_of_annotations(annotation, shape, optional):
+def test_each_annotation_has_its_shape(annotation, shape, optional):
     assert shape_of(annotation) == (shape, optional)
 
 
@@ -133,7 +133,7 @@ def test_shapes_of_annotations(annotation, shape, optional):
     ],
     ids=str,
 )
-def test_least_sizes_of_values(annotation, old, flexible):
+def test_each_type_has_its_least_size(annotation, old, flexible):
     shape, nullable = shape_of(annotation)
     assert size_min(shape, nullable, 0, False) == old
     assert size_min(shape, nullable, 0, True) == flexible
@@ -149,7 +149,7 @@ class Numbers(Struct):
 
 
 @pytest.mark.parametrize(("struct", "codes"), [(Numbers, "b16s"), (Empty, None), (Inner, None)])
-def test_format_codes_of_fixed_size(struct, codes):
+def test_fixed_size_types_have_format_codes(struct, codes):
     assert plan_struct(struct, 1).fixed_format_codes == codes
 
 
@@ -197,8 +197,8 @@ def test_plan_of_field_names_its_format():
         ("none", (), (-1, 0, 1, 2)),
     ],
 )
-def test_versions_of_a_text(text, inside, outside):
-    _parse_versions.cache_clear()  # what messages declare is known
+def test_text_of_versions_is_parsed(text, inside, outside):
+    _parse_versions.cache_clear()  # cases that messages declare
     versions = Versions.parse(text)
     assert all(version in versions for version in inside)
     assert all(version not in versions for version in outside)

@@ -1,4 +1,4 @@
-"""Rules of generated decoders: sizes, tags, and the sentences of refusals."""
+"""Rules of generated decoders: sizes, tags, and the messages of refusals."""
 
 import struct
 
@@ -155,7 +155,7 @@ def test_unknown_tags_are_skipped_and_counted(data, most, found):
 @pytest.mark.parametrize(
     ("left", "tags_max", "found"), [(3, 9, 1), (2, 9, 0), (1, 9, None), (9, 1, None)]
 )
-def test_skipped_tags_are_spent(left, tags_max, found):  # fmt: skip
+def test_skipped_tags_use_the_budget(left, tags_max, found):  # fmt: skip
     data = b"\1\xff\1" + b"\2\5\0\6\1x"
     if found is None:
         with pytest.raises(RemoteProtocolError, match="Texts tags has size 2"):
@@ -172,7 +172,7 @@ def test_generated_readers_replace_missing_compiled_ones(monkeypatch):
 
 
 @pytest.mark.skipif(build.build_decoder is None, reason="not compiled here")
-def test_compiled_reader_leaves_sentences_to_generated():
+def test_compiled_reader_leaves_messages_to_generated_one():
     assert build_reader(Texts, 1)(b"\1\xff\1\0", 9, 9) == (Texts(text=""), 4, 9)
     assert build_bulk_reader(Texts, 1)([b"p\1\xff\1\0"], b"p", 9, 9) == [Texts(text="")]
     assert build_bulk_reader(Texts, 1)([b"p\0"], b"p", 9, 9) is None

@@ -1,4 +1,4 @@
-"""Rules of generated encoders: sizes, bounds of responses, encoded elements, what is kept for later messages."""
+"""Rules of generated encoders: sizes, bounds of responses, encoded elements, and cached packers."""
 
 import struct
 
@@ -38,7 +38,7 @@ class Asked(Message):
 
 
 @pytest.mark.parametrize("size", [0, 126, 127, 128, 16_382, 16_383, 16_384, 32_767])
-def test_compact_size_of_any_string(size):
+def test_compact_string_of_any_size_is_written(size):
     out = bytearray(b"before")
     write_string_size(out, size + 1)
     groups = [size + 1 & 0x7F, size + 1 >> 7 & 0x7F, size + 1 >> 14]
@@ -73,7 +73,7 @@ def test_absent_field_is_named():
         raise_absent("A.b", 3)
 
 
-def test_packers_write_runs_with_arrays():
+def test_packer_writes_fields_around_an_array():
     packers = RunPackers(">h{}b{}", ("i", "16s"))
     ids = [bytes(range(16)), bytes(16)]
     for counts in ((0, 0), (2, 2), (40, 1)):
@@ -172,7 +172,7 @@ class Runs(Message):
 
 @pytest.mark.parametrize("count", [0, 1, 126, 127, 128])
 @pytest.mark.parametrize("size", [0, 126, 127])
-def test_sizes_of_two_bytes_divide_a_run(count, size):
+def test_sizes_of_two_bytes_split_a_run(count, size):
     def compact(number):
         low = bytes([number + 1 & 0x7F | 0x80, number + 1 >> 7])
         return low if number + 1 > 127 else bytes([number + 1])

@@ -19,12 +19,12 @@ ASSIGNMENT = ConsumerProtocolAssignment(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_round_trip(version):
+def test_subscription_and_assignment_round_trip(version):
     assert decode_subscription(encode_subscription(SUBSCRIPTION, version)) == SUBSCRIPTION
     assert decode_assignment(encode_assignment(ASSIGNMENT, version)) == ASSIGNMENT
 
 
-def test_known_bytes():
+def test_subscription_has_known_bytes():
     assert (
         encode_subscription(SUBSCRIPTION, 0).hex()
         == "0000" + "00000002" + "000161" + "000162" + "ffffffff"
@@ -39,7 +39,7 @@ def test_later_versions_only_append():
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0", b"\xff\xff\0\0\0\0", b"\0\0\0\0\0\1"])
-def test_malformed(data):
+def test_malformed_subscription_is_refused(data):
     for decode in (decode_subscription, decode_assignment):
         with pytest.raises(RemoteProtocolError):
             decode(data)

@@ -16,19 +16,19 @@ from trimaran.wire.messages.control import (
 
 
 @pytest.mark.parametrize("control_type", [t for t in ControlType if t is not ControlType.UNKNOWN])
-def test_key_round_trip(control_type):
+def test_control_key_round_trips(control_type):
     key = encode_control_key(control_type)
     assert len(key) == 4
     assert decode_control_key(key) is control_type
 
 
-def test_keys_of_a_later_kafka():
+def test_key_of_later_kafka_is_read():
     assert decode_control_key(b"\0\0\0\x63") is ControlType.UNKNOWN
     assert decode_control_key(b"\0\x07\0\1more") is ControlType.COMMIT
 
 
 @pytest.mark.parametrize("key", [b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_malformed_key(key):
+def test_malformed_key_is_refused(key):
     with pytest.raises(RemoteProtocolError):
         decode_control_key(key)
 
@@ -56,13 +56,13 @@ def test_malformed_key(key):
         ),
     ],
 )
-def test_value_round_trip(control_type, value, version):
+def test_control_value_round_trips(control_type, value, version):
     encoded = encode_control_value(value, version)
     assert decode_control_value(control_type, encoded) == value
     assert decode_control_value(control_type, memoryview(encoded)) == value
 
 
-def test_end_txn_marker_bytes():
+def test_end_marker_has_kafkas_bytes():
     assert encode_control_value(EndTxnMarker(coordinator_epoch=7), 0).hex() == "000000000007"
 
 
@@ -71,7 +71,7 @@ def test_value_of_later_version_is_decoded():
 
 
 @pytest.mark.parametrize("value", [b"", b"\0", b"\0\0\0", b"\xff\xff\0\0\0\0", b"\0\0\0\0\0\0\0"])
-def test_malformed_value(value):
+def test_malformed_value_is_refused(value):
     with pytest.raises(RemoteProtocolError):
         decode_control_value(ControlType.COMMIT, value)
 

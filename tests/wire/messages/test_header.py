@@ -20,14 +20,14 @@ FETCH = FetchRequest(max_wait_ms=1, min_bytes=2, topics=[])
 
 @pytest.mark.parametrize("client_id", [None, "", "é", "c" * 32767])
 @pytest.mark.parametrize("version", [4, 11, 12, 18])
-def test_request_round_trip(version, client_id):
+def test_request_header_round_trips(version, client_id):
     frame = encode_request(FETCH, version, -5, client_id)
     header, pos = decode_request_header(memoryview(frame))
     assert header == RequestHeader(ApiKey.FETCH, version, -5, client_id or "")
     assert FetchRequest.decode(frame[pos:], version) == FETCH
 
 
-def test_request_layouts():
+def test_request_header_has_layout_of_version():
     assert encode_request(FETCH, 11, 7, "ab").startswith(
         bytes.fromhex("0001000b000000070002") + b"ab"
     )
@@ -35,7 +35,7 @@ def test_request_layouts():
 
 
 @pytest.mark.parametrize("version", [4, 11, 12, 18])
-def test_response_round_trip(version):
+def test_response_header_round_trips(version):
     frame = encode_response(FetchResponse(responses=[]), version, 9)
     correlation_id, pos = decode_response_header(memoryview(frame), ApiKey.FETCH, version)
     assert correlation_id == 9
@@ -69,12 +69,12 @@ def test_controlled_shutdown_v0_has_no_client_id():
     assert decode_request_header(encode_request(request, 1, 3, "c"))[0].client_id == "c"
 
 
-def test_too_long_client_id_is_our_fault():
+def test_too_long_client_id_raises_local_error():
     with pytest.raises(LocalProtocolError):
         encode_request(ApiVersionsRequest(), 0, 1, "c" * 32768)
 
 
-def test_short_response():
+def test_short_response_header_is_refused():
     for frame in (b"", b"\0\0\0"):
         with pytest.raises(RemoteProtocolError):
             decode_response_header(frame, ApiKey.FETCH, 4)
@@ -82,7 +82,7 @@ def test_short_response():
         decode_response_header(b"\0\0\0\1", ApiKey.FETCH, 12)
 
 
-def test_requests_and_responses_pair():
+def test_request_and_response_headers_match():
     check_each(ApiKey, has_a_pair)
 
 

@@ -10,7 +10,7 @@ from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 
 
-def test_lookup():
+def test_message_is_found_by_key():
     assert REQUESTS[1] is FetchRequest
     assert RESPONSES[ApiKey.FETCH] is FetchResponse
     assert REQUESTS.get(4711) is None
@@ -38,7 +38,7 @@ def test_every_key_has_a_file_of_its_name():
         assert REQUESTS[key].__name__ == f"{key.spelling}Request"
 
 
-def test_names():
+def test_message_has_name_of_its_api():
     assert ApiKey.OFFSET_FOR_LEADER_EPOCH.module == "offset_for_leader_epoch"
     assert ApiKey.OFFSET_FOR_LEADER_EPOCH.spelling == "OffsetForLeaderEpoch"
 

@@ -35,20 +35,20 @@ GROUP = GroupMetadataValue(
 )
 
 
-def test_keys():
+def test_keys_round_trip():
     assert encode_group_key(OFFSET_KEY).hex() == "0001" + "000167" + "000174" + "00000003"
     assert encode_group_key(GroupMetadataKey(group="g")).hex() == "0002" + "000167"
     for key in (OFFSET_KEY, GroupMetadataKey(group="g")):
         assert decode_group_key(memoryview(encode_group_key(key)), CLASSES) == key
 
 
-def test_keys_of_other_types_are_none():
+def test_key_of_other_type_is_unknown():
     assert decode_group_key(b"\0\3\0\1g", CLASSES) is None
     assert group_key_type(b"\0\3\0\1g") == 3
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_values(version):
+def test_values_round_trip(version):
     assert decode_group_value(encode_group_value(OFFSET, version), OffsetCommitValue) == OFFSET
     assert decode_group_value(encode_group_value(GROUP, version), GroupMetadataValue) == GROUP
 
@@ -60,13 +60,13 @@ def test_topic_id_is_dropped_before_version_4():
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\1", b"\0\1\0\5g", b"\0\2\0\1g?"])
-def test_malformed_key(data):
+def test_malformed_key_is_refused(data):
     with pytest.raises(RemoteProtocolError):
         decode_group_key(data, CLASSES)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\x09" + bytes(30), b"\xff\xff" + bytes(30), b"\0\1"])
-def test_malformed_value(data):
+def test_malformed_value_is_refused(data):
     for cls in (OffsetCommitValue, GroupMetadataValue):
         with pytest.raises(RemoteProtocolError):
             decode_group_value(data, cls)

@@ -14,12 +14,12 @@ from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord,
 TOPIC = TopicRecord(name="t", topic_id=b"0123456789abcdef")
 
 
-def test_all_types_of_kafka_4_4():
+def test_every_record_type_of_kafka_is_declared():
     # 6, 13 and 16 were never released or no longer exist.
     assert sorted(METADATA_RECORDS) == [k for k in range(30) if k not in (6, 13, 16)]
 
 
-def test_frame():
+def test_record_frame_round_trips():
     assert (
         encode_metadata_record(TOPIC, 0).hex()
         == "010200" + "0274" + b"0123456789abcdef".hex() + "00"
@@ -30,7 +30,7 @@ def test_frame():
     )
 
 
-def test_a_frame_of_overlong_varints():
+def test_frame_of_overlong_varints_is_read():
     body = encode_metadata_record(TOPIC, 0)[3:]
     assert decode_metadata_record(b"\x81\x00\x82\x00\x80\x00" + body) == TOPIC
 
@@ -48,7 +48,7 @@ def test_a_frame_of_overlong_varints():
         b"\1\x80\x80\x80\x80\x80\x00\0",
     ],
 )
-def test_malformed(value):
+def test_malformed_record_is_refused(value):
     with pytest.raises(RemoteProtocolError):
         decode_metadata_record(value)
 
@@ -71,7 +71,7 @@ def test_malformed(value):
         (TopicRecord, 30, 0),
     ],
 )
-def test_versions_by_level(cls, metadata_version, version):
+def test_metadata_level_determines_record_version(cls, metadata_version, version):
     assert metadata_record_version(cls, metadata_version) == version
 
 

@@ -20,7 +20,7 @@ TABLES = [
 ]
 
 
-def test_lookup():
+def test_record_is_found_by_type():
     assert COORDINATOR_RECORDS["__consumer_offsets"].values[23] is StreamsGroupTopologyValue
     assert METADATA_RECORDS.get(6) is None
     with pytest.raises(KeyError):
@@ -38,7 +38,7 @@ def test_every_declared_record_is_registered():
     assert records - files == {cls for table in TABLES for cls in table.values()}
 
 
-def test_records_are_imported_when_asked_for():
+def test_records_are_imported_on_first_use():
     program = """
 import sys
 from trimaran.wire.records.registry import COORDINATOR_RECORDS

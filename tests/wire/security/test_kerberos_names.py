@@ -122,7 +122,7 @@ def test_result_that_is_no_simple_name_is_refused(rule, name):
     ["", "a", "a/b", "a/b/c@R", "a@b@R", "a@R/x", r"a\/b@R", r"admin\@R@S", r"a@R\@S", "a\0@R"],
 )
 def test_name_of_another_form_is_refused(name):
-    """A separator inside a component is escaped by the library: no rule may take it for the end."""
+    """The library escapes a separator inside a component; no rule may take it for the end of the component."""
     with pytest.raises(NoLocalName, match="not written"):
         local(["RULE:[1:admin]", "RULE:[2:admin]"], name)
 

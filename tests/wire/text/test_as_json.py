@@ -18,7 +18,7 @@ from trimaran.wire.text.as_json import HIDDEN, as_json
 UUID = bytes(range(16))
 
 
-def test_only_the_fields_of_the_version():
+def test_only_fields_of_the_version_are_shown():
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=UUID, name="t")])
     assert "topic_id" in as_json(request, 12)["topics"][0]
     assert "topic_id" not in as_json(request, 9)["topics"][0]

@@ -105,7 +105,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize(("cls", "text"), REQUESTS.items())
-def test_requests_of_the_java_client(cls, text):
+def test_requests_of_java_client_are_decoded(cls, text):
     frame = bytes.fromhex(text)
     header, pos = decode_request_header(frame)
     assert header.api_key == cls.KEY
@@ -124,7 +124,7 @@ def test_api_versions_names_the_client_software():
 
 
 @pytest.mark.parametrize(("case", "text"), RESPONSES.items())
-def test_responses_of_the_broker(case, text):
+def test_responses_of_broker_are_decoded(case, text):
     cls, version = case
     frame = bytes.fromhex(text)
     correlation_id, pos = decode_response_header(frame, cls.KEY, version)
@@ -145,12 +145,12 @@ def test_captured_metadata_is_decoded_correctly():
 
 
 @pytest.mark.parametrize(("text", "record"), RECORDS.items())
-def test_records_of_the_metadata_log(text, record):
+def test_records_of_metadata_log_are_decoded(text, record):
     value = bytes.fromhex(text)
     assert decode_metadata_record(value) == record
     assert encode_metadata_record(record, value[2]) == value
 
 
-def test_control_record_of_the_metadata_log():
+def test_control_record_of_metadata_log_is_decoded():
     value = decode_control_value(ControlType.KRAFT_VERSION, bytes.fromhex("0000000100"))
     assert value == KRaftVersionRecord(version=0, kraft_version=1)

@@ -61,7 +61,7 @@ def test_response_round_trip_preserves_content():
         (line(b"").replace('"frame": ""', '"frame": null'), "base64"),
     ],
 )
-def test_lines_that_are_none(text, told):
+def test_malformed_line_is_refused(text, told):
     with pytest.raises(RemoteProtocolError, match=told):
         parse_line(text)
 
@@ -77,12 +77,12 @@ def test_lines_that_are_none(text, told):
         (line(b"", direction="response"), "too short"),
     ],
 )
-def test_frames_that_are_none(text, told):
+def test_malformed_frame_is_refused(text, told):
     with pytest.raises(RemoteProtocolError, match=told):
         decode(parse_line(text))
 
 
-def test_first_difference_of_two_frames():
+def test_first_difference_of_frames_is_found():
     assert first_difference(b"abc", b"abc") is None
     assert first_difference(b"abc", b"axc") == 1
     assert first_difference(b"abc", b"ab") == 2

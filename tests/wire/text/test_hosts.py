@@ -1,4 +1,4 @@
-"""Texts of addresses: when two are the same address, and how Java formats them."""
+"""Texts of addresses: when two texts mean the same address, and how Java formats addresses."""
 
 import ipaddress
 
@@ -132,5 +132,5 @@ def test_connection_formats_peer_like_java():
         ("10.0.0.0/8", "a/b", False),
     ],
 )
-def test_notations_of_one_host_are_the_same(one, other, is_same):
+def test_notations_of_one_host_are_equal(one, other, is_same):
     assert are_same_hosts(one, other) is are_same_hosts(other, one) is is_same

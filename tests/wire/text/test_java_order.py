@@ -5,14 +5,14 @@ import pytest
 from trimaran.wire.text.java_order import java_hash_order
 
 
-def test_by_bucket_and_in_it_by_age():
+def test_names_are_ordered_by_bucket_then_age():
     names = ["cleanup.policy", "compression.type", "flush.ms", "min.insync.replicas", "Aa", "BB"]
     assert " ".join(java_hash_order(names)) == (
         "compression.type Aa BB cleanup.policy flush.ms min.insync.replicas"
     )
 
 
-def test_number_of_buckets_follows_number_of_keys():
+def test_number_of_buckets_grows_with_keys():
     configs = ["cleanup.policy", "min.insync.replicas", "retention.ms"]
     among_33 = [*configs, *(f"other.{number}" for number in range(30))]
     found = [name for name in java_hash_order(among_33) if name in configs]
@@ -41,6 +41,6 @@ def place(name, length):
 
 
 @pytest.mark.parametrize("count", [*range(16), *range(20, 28), *range(46, 52), 95, 96, 97])
-def test_order_is_that_of_growing_table(count):
+def test_order_equals_that_of_growing_table(count):
     names = [f"some.{number * 7919}.name" for number in range(count)]
     assert java_hash_order(names) == twin(names)

@@ -53,7 +53,7 @@ def field_values(field, depth):
 
 
 @pytest.mark.parametrize("key", list(METADATA_RECORDS))
-def test_equals_the_plain_one(key):
+def test_fast_encoder_equals_the_plain_one(key):
     cls = METADATA_RECORDS[key]
     cells = {f.name: field_values(f, 0) for f in cls.__fields__}
 
@@ -64,7 +64,7 @@ def test_equals_the_plain_one(key):
     check()
 
 
-def test_structs_within_structs():
+def test_nested_structs_are_encoded():
     voter = VotersRecordVoter(
         voter_id=1,
         voter_directory_id=bytes(16),
@@ -114,7 +114,7 @@ def test_tokens_are_hidden_in_every_record():
     assert told.count(HIDDEN) == 2
 
 
-def test_null_and_non_finite_values():
+def test_null_and_infinite_values_are_encoded():
     change = PartitionChangeRecord(partition_id=1, topic_id=bytes(16))
     assert json_text(change) == plain(change)
     entity = [EntityData(entity_type="user", entity_name=None)]

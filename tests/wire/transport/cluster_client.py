@@ -114,7 +114,7 @@ class Client:
         *,
         timeout: float = TIMEOUT_SECONDS,  # noqa: ASYNC109
     ) -> Any:
-        """Requests nodes, controller and the leaders of `topics` (None: of all); returns the response."""
+        """Looks up the nodes, the controller and the leaders of `topics` (None: of all); returns the response."""
         names = None if topics is None else list(topics)
         steps = refresh(self.routing, names, self._backoff())
         return await self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
@@ -194,7 +194,7 @@ class Client:
 
 
 def _as_lost(error: ConnectionLost | RequestTimedOut) -> ConnectionLost:
-    """A node that does not answer ApiVersions counts as not connected."""
+    """Treats a node that does not answer ApiVersions as not connected."""
     return error if isinstance(error, ConnectionLost) else ConnectionLost(str(error))
 
 

@@ -1,4 +1,4 @@
-"""A run of trio on a manual clock, in which tasks run in the order of their age."""
+"""A run of trio on a manual clock, in which tasks run in the order of their creation."""
 
 from unittest import mock
 

@@ -353,7 +353,7 @@ class World:
 
 
 class Script:
-    """Runs the steps of a transcript; the connection lives from `open` to the next one."""
+    """Runs the steps of a transcript; a connection lives from its `open` to the next one."""
 
     def __init__(self, clock: MockClock):
         self.clock = clock
@@ -449,7 +449,7 @@ class Script:
         getattr(self.world.memory, name).give_back(int(size))
 
     async def _want(self, rest):
-        """Lets another connection wait for memory."""
+        """Makes another connection wait for memory."""
         self.nursery.start_soon(getattr(self.world.memory, rest).acquire, 10)
         await wait_all_tasks_blocked()
 

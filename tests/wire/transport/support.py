@@ -159,5 +159,5 @@ async def ask_api_versions(client: RawClient, version: int = 4) -> ApiVersionsRe
 
 
 async def settled() -> None:
-    """Returns when no task can run, and no bytes are in transit to one."""
+    """Returns when no task can run, and no bytes are in transit to any task."""
     await trio.testing.wait_all_tasks_blocked(SETTLED_SECONDS)

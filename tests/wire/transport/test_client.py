@@ -86,7 +86,7 @@ async def test_unserved_request_fails_at_once():
             await client.call(DescribeGroupsRequest(groups=[]))
 
 
-async def test_stopped_node_is_left_for_another(autojump_clock):
+async def test_stopped_node_is_replaced_by_another(autojump_clock):
     """A stopped process still accepts connections; only its silence shows that it is stopped."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     async with listener, open_cluster() as cluster:
@@ -105,7 +105,7 @@ async def test_concurrent_calls_share_one_connection():
         assert len(cluster.asked) == 50
 
 
-async def test_bootstrap_that_is_no_list():
+async def test_malformed_bootstrap_list_is_refused():
     with pytest.raises(ValueError, match="host:port"):
         async with open_client("nowhere"):
             pytest.fail("opened")

@@ -42,7 +42,7 @@ async def test_frame_larger_than_pool_passes_alone():
     assert pool.used == 1
 
 
-async def test_smallest_is_served_first():
+async def test_smallest_waiter_is_served_first():
     pool, served = MemoryPool(100), []
 
     async def wait(size):
@@ -164,7 +164,7 @@ def receive_buffers(server):
 
 
 async def test_arriving_frames_hold_bounded_memory(autojump_clock):
-    """A connection that announces a large frame is not read on until there is room for all of it."""
+    """A connection that announces a large frame is not read further until there is memory for the whole frame."""
     async with (
         open_server(Holding().handler, request_bytes_max=4 * MIB, stalled_seconds=60) as server,
         trio.open_nursery() as nursery,
@@ -257,7 +257,7 @@ async def test_untaken_answers_hold_bounded_memory(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_answers_behind_one_that_is_parked_are_counted():
+async def test_responses_behind_deferred_one_are_counted():
     toy = Toy()
     event = toy.defer("slow")
     async with (
@@ -273,7 +273,7 @@ async def test_answers_behind_one_that_is_parked_are_counted():
             assert (await client.answer(18, 4))[0] == 2
 
 
-async def test_large_requests_are_decoded_apart_in_order():
+async def test_large_requests_are_decoded_in_order():
     held = Holding()
     held.go.set()
     many = SyncGroupRequest(
@@ -297,7 +297,7 @@ async def test_large_requests_are_decoded_apart_in_order():
         assert server.counters.bad_requests == 1
 
 
-async def test_frame_not_begun_keeps_its_share(autojump_clock):
+async def test_unstarted_frame_keeps_its_memory(autojump_clock):
     """Memory is reclaimed from quiet connections; a connection whose large request waits for its turn is not quiet."""
     toy = Toy()
     event = toy.defer("slow")

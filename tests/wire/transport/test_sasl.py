@@ -47,7 +47,7 @@ async def authenticate(client, token=b"\0alice\0secret", version=2):
     return (await client.answer(36, version))[1]
 
 
-async def test_both_shells_log_in_and_show_principal():
+async def test_both_shells_log_in_with_their_principal():
     toy, security = Toy(), ClientSecurity(sasl=PlainCredentials("alice", "secret"))
     async with open_server(heartbeat, context=toy, security=LISTENER) as server:
         address = server.addresses["PLAINTEXT"]
@@ -121,7 +121,7 @@ async def test_old_clients_send_bare_tokens():
     assert toy.begun == ["g"]
 
 
-async def test_open_connection_is_not_opened_again():
+async def test_open_connection_refuses_second_login():
     async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
         async with open_raw(server) as client:
             await handshake(client)

@@ -74,7 +74,7 @@ async def test_expired_login_is_closed_by_next_request(autojump_clock):
     assert toy.begun == ["g"]
 
 
-async def test_renewed_login_goes_on_even_late(autojump_clock):
+async def test_late_renewal_continues_the_session(autojump_clock):
     async with open_server(heartbeat, context=Toy(), security=listener()) as server:
         async with open_raw(server) as client:
             await log_in(client)
@@ -86,7 +86,7 @@ async def test_renewed_login_goes_on_even_late(autojump_clock):
 
 
 async def test_login_does_not_wait_for_earlier_requests(autojump_clock):
-    """The login comes after them, and so does its response."""
+    """The login follows them, and so does its response."""
     toy = Toy()
     event = toy.defer("slow")
     async with open_server(heartbeat, context=toy, security=listener()) as server:
@@ -150,7 +150,7 @@ async def test_endless_login_replaces_one_with_an_end(autojump_clock):
             await ping(client, 1)
 
 
-async def test_logins_come_a_second_apart(autojump_clock):
+async def test_logins_are_a_second_apart(autojump_clock):
     async with open_server(heartbeat, context=Toy(), security=listener()) as server:
         async with open_raw(server) as client:
             await log_in(client)

@@ -63,7 +63,7 @@ def ask_blocking(server, context):
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-async def test_both_shells_speak_both_versions(certificates, version):
+async def test_both_shells_support_both_tls_versions(certificates, version):
     context = certificates.server_context(protocols=[version])
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         trusted = certificates.client_context()
@@ -96,7 +96,7 @@ async def test_client_without_certificate_is_anonymous_or_refused(certificates):
         assert toy.begun == ["g"]
 
 
-async def test_rules_make_principals_of_certificates(certificates):
+async def test_rules_derive_principals_from_certificates(certificates):
     toy, context = Toy(), certificates.server_context(client_auth="requested")
     names = PrincipalMapping("RULE:^CN=(.*?),.*$/$1/")
     security = ListenerSecurity(tls=context, names=names)
@@ -117,7 +117,7 @@ async def test_client_without_matching_rule_is_refused(certificates):
     assert not toy.begun
 
 
-async def test_revoked_certificates_are_not_taken(certificates, tmp_path):
+async def test_revoked_certificates_are_refused(certificates, tmp_path):
     good = certificates.issue("bob@example.org", common_name="bob")
     lists = tmp_path / "crl.pem"
     lists.write_text(certificates.revocation_list(certificates.client))
@@ -245,7 +245,7 @@ async def test_plaintext_on_tls_port_closes_with_line(certificates, kind, caplog
             async with open_raw(server) as client:
                 await client.send(PLAIN_STARTS[kind])
                 with trio.fail_after(5):
-                    while await _receive(client):  # an alert, perhaps
+                    while await _receive(client):  # possibly an alert
                         pass
         assert server.counters.failed_handshakes == 5
     assert len([m for m in caplog.messages if "TLS handshake failed" in m]) == 1
@@ -410,7 +410,7 @@ async def test_end_at_any_handshake_byte_leaves_nothing(certificates):
 
 
 async def test_node_resetting_before_the_handshake_is_lost(certificates, monkeypatch):
-    """The process has gone while its kernel still accepts connections."""
+    """The process has exited while its kernel still accepts connections."""
     listener = socket.create_server(("127.0.0.1", 0))
     sock = socket.create_connection(listener.getsockname())
     accepted, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""Code that a type checker must refuse in the commented lines. It is checked, and never run."""
+"""Code that a type checker must refuse in the commented lines. The code is checked, and never run."""
 
 from trimaran.broker.fetching.sessions import FetchSession, next_epoch
 from trimaran.broker.groups.consumer.member import ConsumerMember

@@ -1,4 +1,4 @@
-"""Schemas of Avro with values of theirs, drawn together."""
+"""Draws Avro schemas together with matching values."""
 
 from __future__ import annotations
 

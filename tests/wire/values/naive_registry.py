@@ -1,4 +1,4 @@
-"""A schema registry for tests: Confluent's REST API by the letter of its reference, in a thread, over HTTP or TLS."""
+"""A schema registry for tests: Confluent's REST API exactly as in its reference, in a thread, over HTTP or TLS."""
 
 from __future__ import annotations
 

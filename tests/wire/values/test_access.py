@@ -1,4 +1,4 @@
-"""A registry with the rights to read it, as executors get it: its client has all of them."""
+"""A registry and the credentials to read it, as passed to executors: its client uses all of them."""
 
 import socket
 
@@ -27,7 +27,7 @@ def test_client_trusts_the_given_authority(tmp_path):
             RegistryAccess(served.url).client().schema(ID)
 
 
-def test_client_has_the_time_of_its_caller():
+def test_client_uses_timeout_of_its_caller():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         access = RegistryAccess(f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(RegistryFailure, match=r"has not answered within 0\.05 s"):

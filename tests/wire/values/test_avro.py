@@ -1,4 +1,4 @@
-"""Avro: what fastavro writes is read; other bytes are refused, and cannot take more time, memory or stack."""
+"""Avro: what fastavro writes is read; other bytes are refused, without using more time, memory or stack."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_any_bytes_are_read_or_refused(data, payload):
     )
 
 
-def test_recursive_values_are_read_to_a_depth():
+def test_recursive_values_are_read_to_bounded_depth():
     schema = avro_schema(json.dumps(NODE))
     value = {"number": 1, "next": {"number": 2, "next": None}}
     assert schema.recursive
@@ -86,7 +86,7 @@ def test_arrays_of_items_without_bytes_are_refused(items):
         avro_schema(json.dumps(record("Top", {"type": "array", "items": items})))
 
 
-def test_records_that_double_are_refused():
+def test_exponentially_growing_records_are_refused():
     inner: object = "null"
     for level in range(20):
         inner = record(f"R{level}", inner, f"R{level - 1}" if level else "null")
@@ -94,7 +94,7 @@ def test_records_that_double_are_refused():
         avro_schema(json.dumps(inner))
 
 
-def test_record_inside_itself_is_no_value_without_bytes():
+def test_recursive_record_does_not_count_as_empty():
     most = [*["null"] * (FREE_VALUES_MAX - 1), ["R", "int"]]
     assert avro_schema(json.dumps(record("R", *most))).recursive
     with pytest.raises(UnusableSchema, match=f"at most {FREE_VALUES_MAX}"):
@@ -248,7 +248,7 @@ def test_values_without_bytes_are_counted(kind, free):
     ],
     ids=str,
 )
-def test_items_of_arrays_take_bytes(items, takes_bytes):
+def test_items_of_arrays_count_by_bytes(items, takes_bytes):
     text = json.dumps({"type": "array", "items": items})
     if takes_bytes:
         assert avro_schema(text).decode(memoryview(b"\0")) == []
@@ -267,7 +267,7 @@ def test_items_of_arrays_take_bytes(items, takes_bytes):
     ],
     ids=["arrays", "maps", "records"],
 )
-def test_nesting_is_counted_in_each_type(around, depth):
+def test_every_type_counts_towards_nesting(around, depth):
     schema: object = "int"
     for at in range(depth):
         schema = around(schema, at)
@@ -278,7 +278,7 @@ def test_nesting_is_counted_in_each_type(around, depth):
             avro_schema(json.dumps(schema))
 
 
-def test_union_in_union_member_counts_a_level():
+def test_nested_union_counts_as_a_level():
     schema: object = ["null", "int"]
     for _ in range(NESTING_MAX // 2):
         schema = ["null", {"type": "array", "items": schema}]
@@ -313,7 +313,7 @@ def test_schema_is_pickled_with_its_references():
         ({"precision": SCALE_MAX, "scale": SCALE_MAX}, b"\2\1", f"1e-{SCALE_MAX}"),
     ],
 )
-def test_scale_places_the_point(options, data, value):
+def test_scale_determines_the_decimal_point(options, data, value):
     schema = avro_schema(json.dumps({"type": "bytes", "logicalType": "decimal", **options}))
     assert schema.decode(memoryview(data)) == Decimal(value)
     assert schema.decode(memoryview(b"\0")) == 0
@@ -346,7 +346,7 @@ def test_decimals_without_numbers_are_refused(precision, scale, told):
         ({"type": "bytes", "scale": "x"}, b"\2x", b"x"),
     ],
 )
-def test_other_logical_types_are_left_alone(schema, data, value):
+def test_other_logical_types_are_ignored(schema, data, value):
     assert avro_schema(json.dumps(schema)).decode(memoryview(data)) == value
 
 
@@ -369,7 +369,7 @@ def test_plain_value_is_read_as_a_recursive_type():
     assert found == {"f0": 5, "next": None}
 
 
-def test_missing_avro_is_named(monkeypatch):
+def test_missing_avro_package_is_named(monkeypatch):
     monkeypatch.setattr(avro, "fastavro_read", imported_later("absent_library"))
     with pytest.raises(UnusableSchema, match=r"Avro needs absent_library\. .*trimaran\[schemas\]"):
         avro_schema('"int"')

@@ -1,4 +1,4 @@
-"""Avro from JSON: the same bytes as fastavro's, for every value that its JSON form tells apart."""
+"""Avro from JSON: the same bytes as fastavro's, for every value that is unambiguous in JSON."""
 
 import datetime as dt
 import json
@@ -96,7 +96,7 @@ def test_decimal_beyond_the_scale_is_refused(text):
         of_json(schema, text)
 
 
-def test_first_branch_that_fits_is_written():
+def test_first_matching_branch_is_written():
     union = ["null", "long", "string", record("R", "long"), record("S", "string")]
     rows = [(None, 0), (5, 1), ("x", 2), ({"f0": 5}, 3), ({"f0": "x"}, 4)]
     assert [of_json(union, value)[0] for value, _ in rows] == [2 * branch for _, branch in rows]

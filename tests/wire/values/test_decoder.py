@@ -75,7 +75,7 @@ def test_references_are_resolved(served):
     assert decoder(served).decode(framed(pay, b"\x00\x0a\x02\x08\x03")).value == {"sum": {"x": 3}}
 
 
-def test_ids_in_headers_leave_the_value_whole(served):
+def test_value_with_id_in_header_is_whole(served):
     served.register("p", PROTO, "PROTOBUF")
     guid = uuid.UUID(served.schemas[0]["guid"])
     headers = [("__value_schema_id", b"\x01" + guid.bytes + b"\x02\x02")]
@@ -95,7 +95,7 @@ def test_protobuf_of_apicurio_names_its_type(served):
     assert found.decode(b"\x08\x05", headers).value == {"a": 5}
 
 
-def test_unknown_ids_are_asked_for_again_later(served):
+def test_unknown_ids_are_requested_again_later(served):
     now = [100.0]
     found = decoder(served, monotonic=lambda: now[0])
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_unknown_ids_are_asked_for_again_later(served):
     assert found.decode(framed(1, b"\x02")).value == 1
 
 
-def test_failed_registries_are_asked_again_at_once(served):
+def test_failed_registry_is_asked_again_immediately(served):
     served.register("a", '"int"')
     served.faults["/schemas/ids/1"] = 503, b""
     found = decoder(served)
@@ -117,7 +117,7 @@ def test_failed_registries_are_asked_again_at_once(served):
     assert found.decode(framed(1, b"\x02")).value == 1
 
 
-def test_schemas_used_least_lately_are_forgotten(served, monkeypatch):
+def test_least_recently_used_schemas_are_evicted(served, monkeypatch):
     monkeypatch.setattr(decoding, "SCHEMAS_MAX", 2)
     for name in "abc":
         served.register(name, '"int"')
@@ -131,7 +131,7 @@ def test_schemas_used_least_lately_are_forgotten(served, monkeypatch):
     assert len(found._refused) == 2
 
 
-def test_bad_values_are_told_with_their_id(served):
+def test_invalid_value_is_reported_with_its_id(served):
     served.register("a", ORDER)
     served.register("x", "?", "XML")
     served.register("j", "{", "JSON")

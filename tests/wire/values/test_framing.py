@@ -1,4 +1,4 @@
-"""Ids of schemas in values and headers: those of the writers are read, other bytes are refused."""
+"""Ids of schemas in values and headers: the ids of each serializer are read, other bytes are refused."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_endless_numbers_are_refused(data):
 
 
 @given(IDS, st.lists(st.integers(0, 200), max_size=4), st.binary())
-def test_value_that_is_framed_is_read_back(number, indexes, payload):
+def test_framed_value_is_read_back(number, indexes, payload):
     found = unframe(framed(SchemaId(IdKind.SHORT, number), payload, indexes))
     assert found.schema_id == SchemaId(IdKind.SHORT, number)
     if not indexes:

@@ -1,4 +1,4 @@
-"""MessagePack by its specification: every format is read, any bytes are refused or read, and JSON comes back."""
+"""MessagePack by its specification: every format is read, any bytes are read or refused, and JSON values round trip."""
 
 import datetime as dt
 import struct

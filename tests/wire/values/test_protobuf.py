@@ -109,7 +109,7 @@ def test_fields_without_presence_have_defaults(schema):
     assert {"sum": {"cents": -5}, "sizes": ["9"]}.items() <= read(schema, order).items()
 
 
-def test_well_known_types_become_their_meaning(schema):
+def test_well_known_types_become_plain_values(schema):
     special = new(schema, "Special")
     special.at.FromJsonString("2026-01-02T03:04:05.123456Z")
     special.took.FromTimedelta(dt.timedelta(seconds=-1.5))
@@ -213,7 +213,7 @@ def test_imports_stay_in_their_folder(name):
         protobuf_schema(TEXT, {name: MONEY})
 
 
-def test_import_with_the_own_name_is_kept():
+def test_import_with_own_name_is_preserved():
     schema = protobuf_schema(
         'syntax = "proto3"; import "schema.proto"; message Own { money.Sum sum = 1; }',
         {"schema.proto": MONEY},
@@ -261,7 +261,7 @@ def test_text_and_descriptors_in_base64_import_each_other():
             assert read(schema, high) == {"middle": {"low": {"low": {"x": 5}}}}, encoded
 
 
-# `SHOP_WITH_ENTRIES` is what Confluent's registry makes of the descriptor of `SHOP`.
+# `SHOP_WITH_ENTRIES` is the text that Confluent's registry generates from the descriptor of `SHOP`.
 SHOP = """syntax = "proto3";
 package shop;
 message Order {
@@ -316,7 +316,7 @@ OF_JAVA = {
     ],
     ids=["text", "text with entries", "descriptor"],
 )
-def test_messages_behind_maps_are_found(text, values):
+def test_messages_after_maps_are_found(text, values):
     schema = pickle.loads(pickle.dumps(protobuf_schema(text, {})))
     for framed, expected in values.items():
         indexes, payload = message_indexes(memoryview(bytes.fromhex(framed)))
@@ -335,7 +335,7 @@ def test_malformed_descriptors_are_refused(descriptors):
         ProtobufSchema(descriptors)
 
 
-def test_compiler_that_hangs_is_ended(tmp_path, monkeypatch):
+def test_hanging_compiler_is_killed(tmp_path, monkeypatch):
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o755)
@@ -379,8 +379,8 @@ def test_schema_is_the_last_file_of_descriptors():
         assert {schema.type_named(name).full_name for name in "AB"} == {"A", "B"}
 
 
-def test_text_that_could_be_base64_is_text():
-    """Its letters alone are the base64 of a descriptor."""
+def test_text_resembling_base64_is_text():
+    """Without its punctuation, the text is the base64 form of a descriptor."""
     text = "message KpzJbtCTAqFEp {}"
     descriptor_pb2.FileDescriptorProto.FromString(b64decode(text))
     assert protobuf_schema(text, {}).type_at([0]).full_name == "KpzJbtCTAqFEp"
@@ -410,7 +410,7 @@ def test_maps_are_written_in_the_order_of_keys():
         assert made == b"".join(b"\n\5\n\1" + key.encode() + b"\x10\1" for key in keys)
 
 
-def test_any_is_encoded_by_types_of_the_schema():
+def test_any_is_encoded_with_types_of_schema():
     text = 'syntax = "proto3"; import "google/protobuf/any.proto"; package own; '
     text += "message A { google.protobuf.Any any = 1; int32 x = 2; }"
     schema = protobuf_schema(text, {})
@@ -419,7 +419,7 @@ def test_any_is_encoded_by_types_of_the_schema():
     assert made == b"\n\x1f\n\x19type.googleapis.com/own.A\x12\x02\x10\x05"
 
 
-def test_map_entries_are_as_compiler_makes_them():
+def test_map_entries_equal_those_of_compiler():
     for text in (SHOP, SHOP_WITH_ENTRIES):
         order = protobuf_schema(text, {}).type_at([0])
         entry = order.fields_by_name["stock"].message_type
@@ -455,12 +455,12 @@ def test_several_imports_share_a_folder():
 
 
 @pytest.mark.parametrize("name", ["grpc_tools/absent.proto", "No module named.proto"])
-def test_other_failures_of_the_compiler_are_told(name):
+def test_other_failures_of_compiler_are_reported(name):
     with pytest.raises(UnusableSchema, match=f"compiler refuses the schema: (?s:.)*{name}"):
         protobuf_schema(f'syntax = "proto3"; import "{name}"; message A {{}}', {})
 
 
-def test_error_of_the_compiler_is_cut_off():
+def test_error_of_compiler_is_truncated():
     with pytest.raises(UnusableSchema) as refused:
         protobuf_schema("".join(f"wrong{at} " for at in range(1_000)), {"b.proto": "x;" * 1_000})
     assert len(str(refused.value).partition("schema: ")[2]) <= 600
@@ -480,7 +480,7 @@ def test_descriptors_have_a_bound(monkeypatch):
         protoc.compiled("a.proto", {"a.proto": MONEY})
 
 
-def test_failed_compiler_is_told_with_its_words(tmp_path, monkeypatch):
+def test_failed_compiler_is_reported_with_its_message(tmp_path, monkeypatch):
     program = tmp_path / "python"
     program.write_text('#!/bin/sh\necho "$@" >&2\nexit 3\n')
     program.chmod(0o755)

@@ -44,7 +44,7 @@ def test_schemas_are_found_by_id_guid_and_subject(served, client):
 
 @pytest.mark.parametrize("end", ["", "/"])
 @pytest.mark.parametrize("base", ["", "/below/it"])
-def test_paths_are_requested_below_the_url(served, base, end):
+def test_paths_are_relative_to_the_url(served, base, end):
     registry = SchemaRegistry(HttpServer(f"{served.url}{base}{end}"))
     with pytest.raises(UnusableSchema):
         registry.schema(short(7))
@@ -65,7 +65,7 @@ def test_references_precede_those_that_use_them(served, client):
     assert served.asked.count("/subjects/base/versions/1") == 2
 
 
-def test_circular_references_end(served, client):
+def test_circular_references_are_refused(served, client):
     served.register("a", '"a"')
     number = served.register("b", '"b"', references=[("a", "a")])
     served.subjects["a"][0]["references"] = [{"name": "b", "subject": "b", "version": 1}]
@@ -103,7 +103,7 @@ def test_unknown_ids_are_named(served, client):
         (500, b'["x"]', "answers 500: see the registry"),
     ],
 )
-def test_other_answers_are_failures(served, client, status, body, told):
+def test_other_responses_are_failures(served, client, status, body, told):
     served.faults["/schemas/ids/1"] = status, body
     with pytest.raises(RegistryFailure, match=told):
         client.schema(short(1))
@@ -215,7 +215,7 @@ def answering(*pieces, stays_open=True):
 @pytest.mark.parametrize(
     "begun", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"]
 )
-def test_silent_servers_are_given_up(begun):
+def test_silent_server_times_out(begun):
     with answering(begun) as url:
         with pytest.raises(RegistryFailure, match=r"has not answered within 0\.1 s"):
             SchemaRegistry(HttpServer(url, seconds=0.1)).schema(short(1))
@@ -277,7 +277,7 @@ def test_time_of_a_request_includes_encrypted_bytes():
             SchemaRegistry(server).schema(short(1))
 
 
-def test_time_of_a_request_includes_its_name(served, monkeypatch):
+def test_time_of_request_includes_name_lookup(served, monkeypatch):
     def slowly(*arguments):
         for timer in timers():
             timer.join()
@@ -291,7 +291,7 @@ def test_time_of_a_request_includes_its_name(served, monkeypatch):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_time_of_a_request_includes_its_connection(scheme):
+def test_time_of_request_includes_connecting(scheme):
     with ExitStack() as opened:
         listener = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):  # the queue of connections to accept is full
@@ -307,7 +307,7 @@ def timers():
     return [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 
-def test_deadline_ends_with_its_request(served, client):
+def test_deadline_applies_to_one_request(served, client):
     served.register("a", '"int"')
     during = []
     answer = served.answer

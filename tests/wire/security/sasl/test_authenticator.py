@@ -99,7 +99,7 @@ def test_unknown_mechanism_is_answered_with_enabled_ones(version):
         b"\0" * (400 << 10),
     ],
 )
-def test_tokens_that_are_refused(token):
+def test_refused_token_ends_the_login(token):
     peer = Peer()
     peer.handshake()
     reply, response = peer.token(token)
@@ -125,7 +125,7 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 @pytest.mark.parametrize("after_handshake", [False, True])
 @pytest.mark.parametrize("request_", [HEARTBEAT, FETCH])
-def test_other_requests_come_too_early(after_handshake, request_):
+def test_other_requests_before_login_are_refused(after_handshake, request_):
     peer = Peer()
     if after_handshake:
         peer.handshake()
@@ -149,7 +149,7 @@ def test_token_before_handshake_is_refused():
 @pytest.mark.parametrize(
     "frame", [b"", b"\0", b"\0\x11\0\x09\0\0\0\0", b"\0\x11\0\x01\0", b"\0\x0c\0\x04\0\0\0"]
 )
-def test_garbage_closes_the_connection(frame):
+def test_malformed_frame_closes_the_connection(frame):
     with pytest.raises(RemoteProtocolError):
         Peer().raw(frame)
 
@@ -161,7 +161,7 @@ class Endless:
         return Done(Principal("x"), b"!") if token == b"end" else Challenge(token + b"?")
 
 
-def test_mechanisms_may_have_many_but_bounded_rounds():
+def test_number_of_login_rounds_is_bounded():
     settings = SaslSettings({"ENDLESS": Endless})
     peer = Peer(settings)
     peer.handshake(mechanism="ENDLESS")

@@ -1,5 +1,5 @@
-"""The messages of GSSAPI on both sides, over a context that seals messages visibly (the real
-one is in `tests/interop/test_kerberos.py`).
+"""The messages of GSSAPI on both sides, with a context that seals messages visibly (`tests/interop/test_kerberos.py`
+uses a real one).
 """
 
 import pytest
@@ -70,7 +70,7 @@ def test_authorization_id_has_no_effect(name):
     assert steps[-1] == Done(Principal("alice"), b"")
 
 
-def test_rules_make_the_name():
+def test_rules_derive_the_principals_name():
     server = exchange(rules=("RULE:[2:$1-of-$2]",), peer="kafka/host@R")
     last = evaluated(server, b"ap-req", b"", b"<" + OFFER + b">")[-1]
     assert last == Done(Principal("kafka-of-host"), b"")
@@ -103,7 +103,7 @@ def test_malformed_tokens_and_unoffered_layers_are_refused(tokens):
 
 
 @pytest.mark.parametrize("peer", ["alice@OTHER", "a/b/c@R", "alice"])
-def test_principal_without_local_name_is_refused_alike(peer):
+def test_principal_without_local_name_is_refused(peer):
     server = exchange(peer=peer)
     evaluated(server, b"ap-req", b"")
     with pytest.raises(AuthenticationFailed) as raised:
@@ -149,7 +149,7 @@ def test_client_refuses_node_without_proof(answer):
         tokens.send(answer)
 
 
-def test_both_sides_understand_each_other():
+def test_client_logs_in_at_our_node():
     server, tokens = exchange(), client()
     answer, step = b"ap-req", None
     for _ in range(3):

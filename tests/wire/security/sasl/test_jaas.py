@@ -8,7 +8,7 @@ from trimaran.node.security.plain import PLAIN_MODULE
 from trimaran.wire.security.sasl.jaas import parse_jaas, parse_jaas_file
 
 
-def test_a_module_with_options():
+def test_module_with_options_is_parsed():
     found = parse_jaas(f'{PLAIN_MODULE} required username="a b" password=s user_x="q\\"; =";')
     assert found.name == PLAIN_MODULE
     assert found.options == {"username": "a b", "password": "s", "user_x": 'q"; ='}

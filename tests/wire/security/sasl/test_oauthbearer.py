@@ -46,7 +46,7 @@ def test_refused_token_gets_error_before_login_fails():
         tokens.send(b"")
 
 
-def test_after_a_refusal_nothing_is_taken():
+def test_message_after_refusal_fails_the_login():
     exchange = OAuthBearerExchange(validate)
     exchange.evaluate(next(client_tokens("bad")))
     with pytest.raises(AuthenticationFailed):
@@ -62,7 +62,7 @@ def test_after_a_refusal_nothing_is_taken():
         b"n,,\x01traceId=7\x01auth=BEARER good\x01\x01",
     ],
 )
-def test_messages_that_are_taken(token):
+def test_valid_message_is_accepted(token):
     assert evaluate(token).principal == Principal("alice")
 
 
@@ -88,7 +88,7 @@ def test_messages_that_are_taken(token):
         b"n,,\x01auth=Bearer " + b"g" * (CHARS + 1) + b"\x01\x01",
     ],
 )
-def test_messages_that_are_refused(token):
+def test_malformed_message_is_refused(token):
     with pytest.raises(AuthenticationFailed):
         evaluate(token)
 

@@ -1,4 +1,4 @@
-"""The whole response of an authenticator to each frame, as in the transcripts."""
+"""The complete response of an authenticator to each frame, compared with transcripts."""
 
 from pathlib import Path
 

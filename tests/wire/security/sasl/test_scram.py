@@ -29,7 +29,7 @@ SHA256, SHA512 = SCRAM_DIGESTS
 
 
 def accounts(mechanism, **passwords):
-    """Finds these users by password, and makes up an account for every other user."""
+    """Returns a lookup of accounts: these users with their passwords, and a made-up account for every other name."""
     digest = SCRAM_DIGESTS[mechanism]
     known = {
         name: credential_of(digest, password, SALT, 4096) for name, password in passwords.items()
@@ -52,7 +52,7 @@ def server(mechanism=SHA256, **passwords):
 
 
 def converse(client, exchange, spoil=lambda step, token: token):
-    """Returns the server's last step; `spoil` may change messages in transit, by number."""
+    """Returns the server's last step; `spoil` may change messages in transit, identified by number."""
     tokens = client.exchange()
     token = next(tokens)
     for number in itertools.count():
@@ -64,7 +64,7 @@ def converse(client, exchange, spoil=lambda step, token: token):
     return step
 
 
-def test_the_example_of_rfc_7677():
+def test_example_of_rfc_7677_logs_in():
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     credential = credential_of("sha256", "pencil", salt, 4096)
     account = ScramAccount(credential, Principal("user"))
@@ -100,7 +100,7 @@ def test_any_name_and_password_log_in(mechanism, name, password):
 
 
 @given(st.sampled_from([0, 2]), st.integers(0, 200), st.integers(1, 255))
-def test_no_changed_client_byte_logs_in(number, place, change):
+def test_changed_client_byte_prevents_login(number, place, change):
     def spoil(step, token):
         if step != number or place >= len(token):
             return token
@@ -159,7 +159,7 @@ def test_made_up_credential_looks_real_and_stays():
         b"n,,n=alice,r=" + b"x" * LONGEST,
     ],
 )
-def test_first_messages_that_are_refused(token):
+def test_invalid_first_message_is_refused(token):
     with pytest.raises(AuthenticationFailed):
         server().evaluate(token)
 
@@ -174,7 +174,7 @@ def test_first_messages_that_are_refused(token):
         (b",p=", b",x=1"),
     ],
 )
-def test_final_messages_that_are_refused(old, new):
+def test_invalid_final_message_is_refused(old, new):
     def spoil(step, token):
         return token.replace(old, new, 1) if step == 2 else token
 
@@ -292,7 +292,7 @@ def test_token_login_has_token_principal():
 
 
 @pytest.mark.parametrize("extensions", ["", ",a=b", ",a=b=c", ",a=b,tokenauth=false"])
-def test_extensions_that_are_not_known_are_passed_over(extensions):
+def test_unknown_extensions_are_ignored(extensions):
     step = server().evaluate(f"n,,n=alice,r={CLIENT_NONCE}{extensions}".encode())
     assert isinstance(step, Challenge)
     assert step.token.decode().startswith(f"r={CLIENT_NONCE}")

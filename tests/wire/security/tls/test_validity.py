@@ -42,7 +42,7 @@ def chain_of(authority, begin, end):
         ),
     ],
 )
-def test_time_of_validity_is_told(authority, begin, end, told):
+def test_validity_of_certificate_is_described(authority, begin, end, told):
     chain = chain_of(authority, NOW + begin, NOW + end)
     (name,) = {each.subject for each in certificates(chain) if "CN=n" in each.subject}
     expected = [] if told is None else [f"the certificate of {name} {told}"]
@@ -73,7 +73,7 @@ def test_other_bytes_are_no_certificate(data):
     assert_only_raises((), lambda: list(doubts(f"-----BEGIN CERTIFICATE-----\n{data!r}", NOW)))
 
 
-def test_stores_of_settings_are_looked_at(authority):
+def test_certificates_in_configured_stores_are_checked(authority):
     pair = authority.expired()
     server = authority.server_settings(pair)
     ((key, told),) = certificate_doubts(server, dt.datetime.now(dt.UTC))

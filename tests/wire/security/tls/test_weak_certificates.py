@@ -122,14 +122,14 @@ def test_rsa_keys_below_2048_bits_are_weak(keys):
         )
 
 
-def test_self_signature_proves_nothing(keys):
+def test_self_signature_is_not_checked(keys):
     own, _ = keys
     chain = certificate("node", own, "node", own, SHA_1)
     server_context(TlsSettings(keystore_type="PEM", keystore_key=pem_of(own), keystore_chain=chain))
     assert weaknesses(chain) == []
 
 
-def test_good_ones_have_no_weakness(keys):
+def test_strong_certificates_have_no_weakness(keys):
     own, authority = keys
     assert weaknesses(certificate("node", own, "ca", authority)) == []
 

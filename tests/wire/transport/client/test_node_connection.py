@@ -65,7 +65,7 @@ async def test_calls_in_flight_each_get_their_own_answer():
         assert served.info.client_software[0] == "trimaran"
 
 
-async def test_more_calls_than_places_wait_for_one():
+async def test_calls_beyond_limit_wait_for_others():
     toy = Toy()
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
         async with trio.open_nursery() as nursery:
@@ -97,7 +97,7 @@ async def test_timed_out_answer_is_dropped_on_arrival(autojump_clock):
         assert answer.throttle_time_ms == 2
 
 
-async def test_silent_node_is_given_up(autojump_clock):
+async def test_silent_node_is_disconnected(autojump_clock):
     toy = Toy()
     toy.defer("never")
     async with (

@@ -237,7 +237,7 @@ class Scene:
         self.scope.cancel()
 
     async def _forgets(self):
-        """From now on uses a listener's security without SASL."""
+        """Switches to a listener's security without SASL."""
         self.security.sasl = None
 
 

@@ -76,7 +76,7 @@ async def test_requests_behind_a_parked_one_begin_and_wait():
 
 
 class Late:
-    """A result that calls back later, and the first callback."""
+    """A result that becomes ready later; it keeps the first registered callback."""
 
     def __init__(self):
         self.known = trio.Event()
@@ -107,7 +107,7 @@ class Late:
 
 
 def of_late(late, outcome=lambda value: HeartbeatResponse(throttle_time_ms=value)):
-    """Declares a handler that answers the group `late` later, and all other groups immediately."""
+    """Declares a handler that responds to the group `late` later, and to all other groups immediately."""
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def handler(request, ctx, call):
@@ -133,7 +133,7 @@ async def test_response_that_calls_back_needs_no_task():
         await settled()
         late.complete()
         (connection,) = server.connections.values()
-        assert connection.core.unsent.sent > 0  # before any task has run
+        assert connection.core.unsent.sent > 0  # no task has run yet
         assert [await answered(client) for _ in range(3)] == [(1, 7), (2, 1), (3, 1)]
         assert (late.waits, late.call) == (0, None)
 
@@ -233,7 +233,7 @@ async def test_parked_response_blocks_only_its_own_connection():
         assert (await slow.heartbeat())[0] == 1
 
 
-async def test_no_more_begin_than_may_be_in_flight():
+async def test_number_of_requests_in_flight_is_limited():
     toy = Toy()
     event = toy.defer("slow")
     async with (
@@ -250,7 +250,7 @@ async def test_no_more_begin_than_may_be_in_flight():
 
 
 @pytest.mark.slow
-async def test_peer_that_does_not_read_is_not_read():
+async def test_peer_that_reads_nothing_is_not_read():
     async with (
         open_server(heartbeat, context=Toy(), unsent_bytes_max=4096) as server,
         open_raw(server, receive_buffer=4096) as client,
@@ -274,7 +274,7 @@ async def test_peer_that_does_not_read_is_not_read():
         assert server.counters.requests == count
 
 
-async def test_ten_thousand_unread_api_versions_do_no_harm():
+async def test_ten_thousand_unread_responses_are_harmless():
     async with (
         open_server(heartbeat, context=Toy()) as server,
         open_raw(server) as greedy,
@@ -299,7 +299,7 @@ async def test_half_closed_peers_get_their_answers():
         assert not server.connections
 
 
-async def test_half_closed_peers_are_not_waited_for_long(autojump_clock):
+async def test_half_closed_peer_times_out(autojump_clock):
     toy = Toy()
     toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
@@ -329,7 +329,7 @@ async def test_connection_ending_at_any_byte_leaves_nothing(end):
         assert server.counters.accepted == server.counters.closed == len(frame) + 2
 
 
-async def test_a_reset_ends_what_is_parked():
+async def test_reset_ends_the_deferred_request():
     toy = Toy()
     toy.defer("never")
     async with open_server(heartbeat, context=toy) as server:
@@ -585,7 +585,7 @@ async def test_error_without_response_field_closes_the_connection(caplog):
     assert "a bug" in caplog.text
 
 
-async def test_handler_may_say_how_errors_are_answered():
+async def test_handler_may_build_its_error_response():
     def on_error(request, code, message):
         assert isinstance(request, MetadataRequest)
         return MetadataResponse(brokers=[], topics=[], cluster_id=f"{code.name} {message}")
@@ -600,7 +600,7 @@ async def test_handler_may_say_how_errors_are_answered():
 
 
 @pytest.mark.parametrize("error", [CloseConnection("so"), RemoteProtocolError("inner bytes")])
-async def test_a_handler_may_close(error):
+async def test_handler_may_close_the_connection(error):
     toy = Toy()
     toy.failures = {"bad": error}
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:

@@ -25,7 +25,7 @@ def test_connection_behaves_as_each_transcript_says(path):
     run_script(check)
 
 
-async def test_connections_that_share_turns_are_of_one_queue():
+async def test_connections_share_one_queue_of_turns():
     queue = TurnQueue(loop_turns())
     world = World()
     given = (world.endpoint, world.info, world.service, ListenerSecurity(None, None))
@@ -36,7 +36,7 @@ async def test_connections_that_share_turns_are_of_one_queue():
     assert world.info.principal == Principal("peer")
 
 
-def test_answers_behind_a_whole_turn_leave_together():
+def test_responses_after_a_whole_turn_leave_together():
     async def check(script: Script):
         await script.step(SimpleNamespace(source="open\nsteps 1\nframe later a 10|answer 20"))
         told = await script.step(SimpleNamespace(source="known a"))

@@ -41,7 +41,7 @@ NOW = 100.0
 
 @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
 def heartbeat(request, began, call):
-    """Handles a heartbeat; the words in its group id determine the result."""
+    """Handles a heartbeat; words in its group id determine the result."""
     name, *words = request.group_id.split()
     began.append(name)
     if "closes" in words:
@@ -68,7 +68,7 @@ class Peer:
         self.core = ConnectionCore(self.info, self.service, sasl)
 
     def send(self, data: bytes) -> None:
-        """Receives the bytes, and starts those requests in them that may start."""
+        """Receives the bytes, and starts the requests in them that may start now."""
         frames = self.core.frames
         while data:
             room = frames.room()
@@ -134,7 +134,7 @@ def test_response_behind_a_pending_one_waits_for_it():
     assert (len(peer.core.owed), peer.core.owed_bytes) == (0, 0)
 
 
-def test_blocking_request_keeps_next_one_from_beginning():
+def test_blocking_request_delays_the_next_one():
     peer = Peer()
     peer.send(heartbeat_frame("1 blocks") + heartbeat_frame("2"))
     assert (peer.began, peer.core.is_blocked(), peer.core.is_full()) == (["1"], True, True)
@@ -162,7 +162,7 @@ def test_requests_in_flight_are_bounded():
     assert peer.began == ["0", "1", "2", "3"]
 
 
-def test_requests_that_hold_much_keep_others_waiting():
+def test_large_requests_delay_others():
     peer = Peer()
     peer.send(heartbeat_frame("0 waits " + "x" * 5000) + heartbeat_frame("1"))
     assert (peer.began, peer.core.share.requests > 5000) == (["0"], True)
@@ -170,7 +170,7 @@ def test_requests_that_hold_much_keep_others_waiting():
     assert peer.core.share.requests == 0
 
 
-def test_peer_that_takes_no_responses_gets_none():
+def test_peer_that_reads_nothing_gets_no_responses():
     peer = Peer()
     peer.send(b"".join(heartbeat_frame(str(number)) for number in range(100)))
     begun = len(peer.began)
@@ -296,12 +296,12 @@ def test_request_after_the_end_of_a_session_closes():
 
 
 @pytest.mark.parametrize(("blocks", "apart"), [(False, False), (True, True)])
-def test_login_that_blocks_goes_to_a_thread(blocks, apart):
+def test_blocking_login_runs_in_a_thread(blocks, apart):
     assert sasl_peer(blocks=blocks).core.blocks_at_login is apart
     assert not Peer().core.blocks_at_login
 
 
-def test_handler_closes_behind_earlier_responses():
+def test_connection_closes_after_earlier_responses():
     peer = Peer()
     with pytest.raises(CloseConnection, match="enough"):
         peer.send(heartbeat_frame("1") + heartbeat_frame("2 closes"))

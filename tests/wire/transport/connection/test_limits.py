@@ -48,7 +48,7 @@ def test_defaults_are_those_of_kafka_or_documented():
         (6, 5, 5),
     ],
 )
-def test_frame_before_login_has_the_least_bound(frame_bytes_max, token_bytes_max, expected):
+def test_frame_before_login_has_smallest_bound(frame_bytes_max, token_bytes_max, expected):
     limits = ConnectionLimits(frame_bytes_max=frame_bytes_max)
     assert limits.frame_bytes_before_login(token_bytes_max) == expected
 

@@ -16,7 +16,7 @@ KNOWN = Outgoing()
 
 
 class Pending(RunningRequest):
-    """A response that is not known yet; `proceed_now` may raise `error`."""
+    """A response that is not ready yet; `proceed_now` may raise `error`."""
 
     def __init__(self, *, calls_back=True, is_ready=True, error=None):
         self.held = 70
@@ -116,13 +116,13 @@ def test_flush_sends_and_wakes_only_if_needed(owed, given, expected):
 
 
 @pytest.mark.parametrize("owed", [[], [Pending(calls_back=False)]])
-def test_awake_writer_is_not_woken(owed):
+def test_awake_writer_is_not_woken_again(owed):
     rig = Rig(*owed, unsent=5, sends=4)
     rig.writer._is_awake = True
     assert rig.flush() == ["send", "count", "end of slice"]
 
 
-def test_flush_leaves_bytes_to_a_writer_that_sends():
+def test_flush_leaves_bytes_to_sending_writer():
     rig = Rig(unsent=5)
     rig.writer._is_awake = rig.writer._sends = True
     assert rig.flush() == ["count", "end of slice"]
@@ -173,7 +173,7 @@ def test_ended_reader_wakes_the_writer():
     assert rig.answer() == ["wanted", "proceed", "proceeded", "progress", "wanted"]
 
 
-def test_error_of_response_is_for_the_writer():
+def test_error_of_response_is_raised_by_writer():
     error = ValueError("a bug")
     rig = Rig(Pending(error=error))
     assert rig.answer() == ["proceed", "progress", "wanted"]
@@ -204,5 +204,5 @@ def test_writer_sends_what_cannot_leave_at_once(change):
 
 
 @pytest.mark.parametrize("owed", [[], [KNOWN], [Pending(is_ready=False)]])
-def test_writer_looks_for_itself_otherwise(owed):
+def test_writer_wakes_without_a_ready_response(owed):
     assert Rig(*owed).answer() == ["wanted"]

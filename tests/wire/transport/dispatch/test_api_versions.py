@@ -46,7 +46,7 @@ def fetch(request, ctx, call):
     raise AssertionError
 
 
-def test_it_is_computed_from_the_handlers():
+def test_api_versions_are_computed_from_handlers():
     registry = Registry([fetch, heartbeat, produce])
     assert registry.api_versions() == {
         0: Versions(5, 9),
@@ -142,7 +142,7 @@ def asked_in(version, name="toy", software_version="1.0"):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_answer_is_wholly_that_of_its_version(version):
+def test_response_has_all_fields_of_version(version):
     request, asked = asked_in(version)
     supported = [
         SupportedFeatureKey(name="zero", min_version=0, max_version=3),

@@ -120,7 +120,7 @@ def test_request_of_fifty_thousand_elements_escapes_collector(monkeypatch, eleme
     assert len(frozen) == freezes
 
 
-def test_bytes_behind_a_request_are_ignored():
+def test_trailing_bytes_of_request_are_ignored():
     handler = handler_of(HeartbeatRequest, "0-4")
     frame = memoryview(bytearray(bytes(frame_of(BEAT, 4)) + b"xyz"))
     _, request = decode(route_of(handler, HeartbeatRequest), frame, DECODE_BUDGET, connection())
@@ -148,7 +148,7 @@ async def answered(handler, request, version, *, heavy=False):
         (ValueError("secret"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_exception_out_of_handler_is_the_answer(error, code, is_generator, heavy):
+async def test_exception_of_handler_becomes_the_response(error, code, is_generator, heavy):
     def at_once(request, context, call):
         raise error
 
@@ -178,7 +178,7 @@ async def test_handler_that_closes_connection_is_no_error(is_generator):
             await answered(handler, BEAT, 4, heavy=heavy)
 
 
-async def test_answer_is_made_of_request_after_once():
+async def test_handler_gets_request_without_repetitions():
     @handles(
         HeartbeatRequest,
         versions="0-4",

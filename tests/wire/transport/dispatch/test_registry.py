@@ -101,7 +101,7 @@ async def test_too_new_version_is_not_decoded_apart():
     assert isinstance(answer, Outgoing)
 
 
-def test_large_frame_is_heavy_unless_taken_at_once():
+def test_large_frame_is_heavy_unless_handled_directly():
     one = registry()
     for size, heavy in ((16_384, False), (16_385, True)):
         assert one.is_heavy(frame(HEARTBEAT, 1, size)) is heavy
@@ -139,7 +139,7 @@ def test_request_is_refused_unread_if_response_can(key, version, is_answered):
         assert (number, found.error_code) == (77, ErrorCode.NOT_COORDINATOR)
 
 
-def test_open_connection_is_not_authenticated_again():
+def test_open_connection_refuses_second_login():
     handlers = {route.request.KEY: route.handler for route in registry().routes()}
     assert handlers[17](None, None, None) == SaslHandshakeResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[]

@@ -89,7 +89,7 @@ async def test_no_response_and_bytes_pass_unchanged(hooks, ended):
 
 
 def too_large(monkeypatch, *sizes):
-    """Makes responses with these throttle times too large."""
+    """Makes responses with these throttle times count as too large."""
 
     def encode(response, version, number):
         if response.throttle_time_ms in sizes:

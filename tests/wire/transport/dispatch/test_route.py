@@ -105,7 +105,7 @@ def test_whole_error_is_answered_up_to_last_version():
 @pytest.mark.parametrize(
     ("said", "version", "code"),
     [
-        # The code is a field up to version 3; it is not ignorable.
+        # The error code is a field up to version 3, and not ignorable.
         (FindCoordinatorResponse(error_code=CODE), 0, CODE),
         (FindCoordinatorResponse(error_code=CODE), 3, CODE),
         (FindCoordinatorResponse(error_code=CODE), 4, ErrorCode.NONE),
@@ -130,7 +130,7 @@ def test_whole_code_is_dropped_if_version_lacks_it(said, version, code):
     assert type(said).decode(answered.encode(version), version) is not None
 
 
-async def test_unintended_exception_stays_in_our_log(caplog):
+async def test_unexpected_exception_is_logged_without_details(caplog):
     route = routed(HeartbeatRequest, "0-4")
     assert route.as_kafka_error(ERROR) is ERROR
     assert caplog.records == []

@@ -42,7 +42,7 @@ def beat(handler, **options):
 
 
 def dispatched(handler, turn_seconds=0.0):
-    """Returns the registry's response to one heartbeat; with 0 every boundary is a pause."""
+    """Returns the registry's response to one heartbeat; with a slice of 0 seconds every boundary is a pause."""
     info = connection()
     info.turn = Unscheduled(turn_seconds)
     frame = memoryview(bytearray(encode_request(BEAT, 4, 7, "me")))
@@ -218,7 +218,7 @@ async def test_handler_that_closes_the_connection_is_obeyed(pauses):
         await dispatched(handler, turn_seconds=60).finish()
 
 
-async def test_senseless_bytes_after_wait_do_not_blame_peer():
+async def test_invalid_bytes_after_wait_spare_the_peer():
     def handler(request, ctx, call):
         yield Wait(_value(1))
         raise RemoteProtocolError("of another node")
@@ -250,7 +250,7 @@ async def test_closing_runs_the_finally_blocks(effect):
     assert (ended, running.blocks) == ([1], False)
 
 
-async def test_error_in_a_finally_block_stays_there():
+async def test_error_in_finally_block_is_contained():
     def handler(request, ctx, call):
         try:
             yield None
@@ -293,7 +293,7 @@ async def test_growing_response_pauses_and_gives_back_its_memory(groups):
 
 
 async def test_requests_of_a_connection_take_effect_in_order():
-    """The first one pauses at items, the second at an effect that it needs, the third only waits."""
+    """The first request pauses at items, the second at an effect that it needs, and the third only waits."""
     began, go = [], trio.Event()
 
     def handler(request, ctx, call):

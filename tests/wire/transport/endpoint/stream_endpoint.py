@@ -1,4 +1,4 @@
-"""An endpoint on any trio stream, such as one in memory. Pieces of files are read in bounded chunks."""
+"""An endpoint for simulations."""
 
 from __future__ import annotations
 

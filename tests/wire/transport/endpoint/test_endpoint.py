@@ -54,7 +54,7 @@ def fd(tmp_path, data):
 
 
 def frame_of(parts, fd, data) -> tuple[Outgoing, bytes]:
-    """Returns a frame of bytes (given) and pieces of the file (position, size), and the bytes that must arrive."""
+    """Returns a frame of given bytes and of pieces of the file (position, size), and the bytes that must arrive."""
     out, expected = Outgoing(), b""
     for part in parts:
         if isinstance(part, bytes):
@@ -129,7 +129,7 @@ async def test_queued_bytes_arrive(fd, data, kind):
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells")
-async def test_bytes_only_on_disk_are_read_by_thread(fd, data, monkeypatch):
+async def test_uncached_file_bytes_are_read_by_thread(fd, data, monkeypatch):
     """No byte is in memory unless a thread has read it."""
     warmed, pread = [], os.pread
 

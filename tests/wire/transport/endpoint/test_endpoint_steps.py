@@ -1,4 +1,4 @@
-"""The calls of an endpoint to its socket, step by step, and the time that it reports to have used the loop."""
+"""The calls of an endpoint to its socket, step by step, and the loop time that it reports."""
 
 import os
 import socket
@@ -96,7 +96,7 @@ class Ticks:
 
 @pytest.fixture
 def world(monkeypatch):
-    """Returns the clock, and the list of what is waited for."""
+    """Returns the clock, and the list of the endpoint's waits."""
     found = SimpleNamespace(ticks=Ticks(), waited=[], sent=[], cold=[])
     monkeypatch.setattr(module, "time", found.ticks)
 
@@ -423,7 +423,9 @@ async def test_handshake_waits_to_read_and_write(world):
 
 
 async def lets_others_run(act):
-    """Unlike `assert_checkpoints`, it also holds in calls that cannot be cancelled."""
+    """Asserts that other tasks run meanwhile. Unlike `assert_checkpoints`, this also works for calls that cannot be
+    cancelled.
+    """
     task = trio.lowlevel.current_task()
     before = task._schedule_points
     await act()
@@ -451,7 +453,7 @@ async def test_endpoint_closes_once_and_says_goodbye_by_tls(world):
         assert script.asked[-1] == "close"
 
 
-def test_peer_is_gone_by_tcp_never_by_unix():
+def test_closed_peer_is_detected_only_by_tcp():
     state = [1]
 
     def getsockopt(*asked):

@@ -73,7 +73,7 @@ def test_first_and_last_byte_of_stretch_are_tried(system):
 
 
 @pytest.mark.parametrize("cold", [100, 104])
-def test_it_is_cold_where_either_byte_is(system, cold):
+def test_stretch_is_cold_if_either_byte_is(system, cold):
     piece = FilePiece(Slice(size=5))
     system.answer = lambda position: BlockingIOError() if position == cold else None
     assert is_cold(piece)
@@ -81,7 +81,7 @@ def test_it_is_cold_where_either_byte_is(system, cold):
     assert is_cold(piece)
 
 
-def test_file_system_without_answer_counts_as_warm(system, monkeypatch):
+def test_unsupported_file_system_counts_as_cached(system, monkeypatch):
     piece = FilePiece(Slice(size=5))
     system.answer = OSError("unknown")
     assert not is_cold(piece)
@@ -111,7 +111,7 @@ async def test_short_piece_is_read_only_to_its_end(system):
     assert piece.cached_until == 105
 
 
-def test_small_piece_is_read_whole_or_not(system, monkeypatch):
+def test_small_piece_is_read_whole_if_cached(system, monkeypatch):
     piece = Slice(size=9)
     assert read_cached(piece) == bytes(9)
     assert system.asked == [(100, 9)]

@@ -167,7 +167,7 @@ async def test_whole_link_passes_everything_at_once(cut_ports, autojump_clock, n
 
 
 @pytest.mark.parametrize("name", ["handshake", "send"])
-async def test_peer_is_not_asked_before_the_cut_ends(cut_ports, autojump_clock, name):
+async def test_handshake_or_send_waits_during_cut(cut_ports, autojump_clock, name):
     given, told, answer = ASKED[name]
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
@@ -221,7 +221,7 @@ def test_non_waiting_calls_do_nothing_during_the_cut(cut_ports):
 
 
 async def test_connection_closed_during_the_cut_ends_with_it(cut_ports, autojump_clock):
-    """The task that closes the connection continues, also if it is cancelled."""
+    """The task that closes the connection continues, even if it is cancelled."""
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
     cut_ports[PORT] = 1
@@ -240,7 +240,7 @@ async def test_connection_closed_during_the_cut_ends_with_it(cut_ports, autojump
     assert inner.asked == ["aclose"]
 
 
-def test_each_port_is_cut_by_its_own_byte(monkeypatch):
+def test_each_port_has_its_own_cut(monkeypatch):
     monkeypatch.setattr(links, "_cut_ports", None)
     assert not links.is_cut(PORT)
     ports = bytearray(1 << 16)

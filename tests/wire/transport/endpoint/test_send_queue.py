@@ -46,7 +46,7 @@ def frame_of(fd, *parts):
 
 
 def layout(queue):
-    """Returns sizes of the pieces; those of files negative, those that are views in a tuple."""
+    """Returns the sizes of the pieces: negative for pieces of files, in a tuple for views."""
     return [
         -piece.size
         if isinstance(piece, FilePiece)
@@ -63,7 +63,7 @@ LAYOUTS = [
     ([[b"x" * 16_384]], [16_388]),
     ([[b"x" * 16_385]], [4, (16_385,)]),
     ([[b"x" * 16_385], [b"y"]], [4, (16_385,), 5]),
-    # A buffer is filled up to 64 KiB; then another one begins.
+    # A buffer is filled up to 64 KiB before another one begins.
     ([[b"x" * 16_380]] * 4, [65_536]),
     ([[b"x" * 16_380]] * 4 + [[b"y"]], [65_536, 4 + 1]),
     ([[b"x" * 16_380]] * 3 + [[b"x" * 16_379], [b"y"]], [65_535 + 5]),
@@ -126,7 +126,7 @@ def test_piece_not_in_memory_stays_in_file(fd, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_unsent_rest_follows_whatever_was_sent(fd, seed):
+def test_unsent_rest_follows_the_sent_part(fd, seed):
     random, queue, rest, sent = Random(seed), SendQueue(), b"", 0
     sizes = (1, 9, 16_384, 16_385, 40_000, 70_000)
     for _ in range(60):

@@ -114,7 +114,7 @@ async def test_failed_item_of_many_elements_counts_nothing():
     assert room.size == 0
 
 
-async def test_other_tasks_get_their_turn():
+async def test_other_tasks_run_during_encoding():
     groups = (
         ListedGroup(group_id=f"g{number}", protocol_type="consumer") for number in range(50_000)
     )
@@ -130,7 +130,7 @@ async def grown(room, size):
         await room.pause()
 
 
-async def test_small_response_holds_none_large_holds_memory():
+async def test_only_large_response_holds_memory():
     memory = Memory()
     room = room_of(memory)
     memory.large.take(OF_LARGE)

@@ -26,7 +26,7 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
             case 0:
                 size = random.choice([KEPT - 1, KEPT, KEPT + 1, 100_000])
                 await share.acquire_frame(size)
-                if size <= KEPT:  # no connection requests this little: the pool would keep it
+                if size <= KEPT:  # too small a request for any connection: the pool would keep it
                     memory.frames.give_back(size)
                 mine["frame"] = size
             case 1:
@@ -59,11 +59,11 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
         assert memory.responses.used == sum(share["answers"] for share in held)
 
 
-async def test_frame_is_given_back_before_next_wait():
+async def test_memory_of_frame_is_released_before_wait():
     memory = Memory(400_000, 1)
     share = MemoryShare(memory)
     assert (share.frame, share.requests, share.responses) == (KEPT, 0, 0)
     await share.acquire_frame(200_000)
     assert memory.frames.is_full
-    await share.acquire_frame(100_000)  # it was the only holder of it
+    await share.acquire_frame(100_000)  # the connection was the only holder
     assert memory.frames.used == 100_000

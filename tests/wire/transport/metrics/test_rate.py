@@ -29,7 +29,7 @@ def twin(events, now, windows, *, simple=False):
 
 
 @given(EVENTS, st.integers(0, 20_000), st.sampled_from([(11, 1), (2, 3), (5, 1)]), st.booleans())
-def test_it_is_the_twins(steps, later, windows, simple):
+def test_rate_equals_that_of_twin(steps, later, windows, simple):
     windows = Windows(*windows)
     rate, events, now = (SimpleRate if simple else Rate)(windows), [], 0
     for wait, amount in steps:

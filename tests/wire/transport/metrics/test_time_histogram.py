@@ -52,7 +52,7 @@ def test_observation_older_than_two_windows_is_dropped():
     assert histogram.count == 1
 
 
-def test_after_a_long_silence_nothing_old_is_left():
+def test_old_times_expire_after_long_silence():
     histogram = TimeHistogram()
     histogram.observe(1.0, 0.0)
     histogram.observe(0.001, 10 * MINUTE)
@@ -84,7 +84,7 @@ def test_two_merged_histograms_equal_one(some, others):
 
 
 @given(st.lists(seconds, min_size=1, max_size=50))
-def test_mean_and_longest_are_within_an_eighth(values):
+def test_mean_and_maximum_are_within_an_eighth(values):
     histogram = TimeHistogram()
     for value in values:
         histogram.observe(value, 100.0)
@@ -196,7 +196,7 @@ def test_summary_has_exact_bucket_counts():
     assert TimeHistogram().summary(1.0).quantiles((0.5, 1.0)) == [0.0, 0.0]
 
 
-def test_default_time_is_now():
+def test_observation_without_time_uses_the_clock():
     histogram = TimeHistogram()
     histogram.observe(0.0001)
     assert sum(histogram.summary().counts) == 1

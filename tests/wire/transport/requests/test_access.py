@@ -40,7 +40,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 
 @dataclass
 class Rules:
-    """A judge, and the context that it reads: the rules, and the queries so far."""
+    """An authorizer, and the context that it reads: the rules, and the queries so far."""
 
     allowed: set = field(default_factory=set)
     asked: list = field(default_factory=list)
@@ -130,7 +130,7 @@ async def test_handler_is_not_called_without_allowed_items(handler):
     assert (codes(response), rules.seen) == ([("a", REFUSED), ("b", REFUSED)], [])
 
 
-async def test_all_items_are_judged_once_each():
+async def test_each_item_is_authorized_once():
     rules = Rules({(Operation.ALTER, TOPIC, "a")})
     response = await answer(at_once, rules, grown("a", "a"), 3)
     assert codes(response) == [("a", 0), ("a", 0)]
@@ -204,7 +204,7 @@ def heart(access):
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-async def test_request_about_one_resource_is_refused_whole():
+async def test_request_for_one_resource_is_refused_whole():
     handler = heart((groups(Operation.READ, "group_id"), cluster(Operation.DESCRIBE)))
     allowed = {(Operation.READ, GROUP, "g"), (Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)}
     rules = Rules(allowed)
@@ -220,7 +220,7 @@ async def test_request_about_one_resource_is_refused_whole():
         assert rules.seen == []
 
 
-async def test_one_of_several_operations_is_enough():
+async def test_one_of_several_operations_suffices():
     handler = heart(cluster(Operation.ALTER, Operation.CLUSTER_ACTION))
     rules = Rules({(Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)})
     assert (await answer(handler, rules, BEAT, 4)).error_code == 0
@@ -234,7 +234,7 @@ async def test_one_of_several_operations_is_enough():
         groups(Operation.READ, "group_id").in_handler("a test"),
     ],
 )
-def test_unjudged_request_costs_nothing(access):
+def test_request_without_authorization_costs_nothing(access):
     handler = heart(access)
     rules = Rules()
     for judge in (rules, None):

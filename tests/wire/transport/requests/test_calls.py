@@ -1,4 +1,4 @@
-"""The calls of a handler to its call and its connection."""
+"""The functions that a handler may use of its call and its connection."""
 
 import logging
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def call_of(info=None, **fields):
     return Call(header, info or connection(), **fields)
 
 
-def test_a_connection_begins_open_unknown_and_heard():
+def test_new_connection_is_open_and_unauthenticated():
     info = connection()
     assert (info.closed, info.muted_until) == (False, None)
     assert (info.principal, info.client_software) == (ANONYMOUS, None)

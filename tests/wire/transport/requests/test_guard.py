@@ -46,7 +46,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 @dataclass
 class Rules:
-    """A judge that allows the operations in `allowed` for a name, and records each query."""
+    """An authorizer that allows the operations in `allowed` for a name, and records each query."""
 
     allowed: object
     asked: list = field(default_factory=list)
@@ -136,7 +136,7 @@ async def test_allowed_items_are_handled_and_refused_ones_appended(kind, heavy):
 
 @pytest.mark.parametrize("heavy", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_request_without_items_skips_the_judge(kind, heavy):
+async def test_request_without_items_skips_the_authorizer(kind, heavy):
     rules = Rules(is_even)
     await answer(deleting(DELETE_TOPICS, kind), rules, asking_for([]), heavy=heavy)
     assert (rules.seen, rules.asked) == ([], [])
@@ -162,7 +162,7 @@ async def test_declared_whole_error_precedes_refused_items(kind, names, code, to
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_handler_gets_only_the_rest_by_default(kind):
+async def test_handler_gets_only_the_allowed_items(kind):
     rules = Rules(is_even)
     handler = deleting(DELETE_TOPICS, kind, ErrorCode.GROUP_ID_NOT_FOUND)
     response = await answer(handler, rules, asking_for(["1"]))
@@ -272,14 +272,14 @@ def needs_that_others_judge():
     yield groups(operation, "a").in_handler("mine"), mine
 
 
-def test_each_declaration_of_a_need_is_exact():
+def test_each_declaration_has_exact_needs():
     for need, expected in needs_and_what_they_say():
         assert need == expected
         assert need.judged_by is JudgedBy.REGISTRY
         assert needs_of(need) == (need,)
 
 
-def test_unjudged_needs_state_their_place_and_reason():
+def test_exempt_needs_state_place_and_reason():
     for need, expected in needs_that_others_judge():
         assert need == expected
     kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
@@ -305,7 +305,7 @@ def effects_of(steps):
 
 
 @pytest.mark.parametrize("count", [1, 2, 201])
-def test_names_have_a_boundary_between_two(count):
+def test_boundary_separates_two_names(count):
     names = [str(number) for number in range(count)]
     registry = Registry((deleting(DELETE_TOPICS, "at once"),), judge=(rules := Rules(is_even)))
     handler = next(
@@ -319,7 +319,7 @@ def test_names_have_a_boundary_between_two(count):
     assert len(response.topics) == 2 * count
 
 
-def test_listed_items_have_a_boundary_between_two():
+def test_boundary_separates_two_listed_items():
     names = [str(number) for number in range(5)]
     registry = Registry((listing(names, is_generator=False),), judge=(rules := Rules(is_even)))
     handler = next(
@@ -332,7 +332,7 @@ def test_listed_items_have_a_boundary_between_two():
 
 
 @pytest.mark.parametrize("is_generator", [False, True])
-async def test_cluster_permission_shows_the_whole_list(is_generator):
+async def test_cluster_permission_reveals_the_whole_list(is_generator):
     def handler(request, rules, call):
         listed = [ListedGroup(group_id=name, protocol_type="") for name in "abc"]
         return ListGroupsResponse(groups=listed)
@@ -412,7 +412,7 @@ async def test_failed_large_request_is_answered_by_own_errors(kind):
     assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
 
 
-def test_no_item_is_judged_for_empty_request():
+def test_empty_request_authorizes_no_item():
     one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
     call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=0))
     for topics_asked, is_judged in ((None, False), ([], False), (["a"], True)):

@@ -61,7 +61,7 @@ def read(frame):
     return number, HeartbeatResponse.decode(frame[body:], 4).throttle_time_ms
 
 
-async def test_every_request_is_seen_with_its_answer():
+async def test_hooks_see_every_request_with_response():
     seen, toy = Recorded(), Toy()
     deferred = toy.defer("late")
     toy.failures["bad"] = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -78,7 +78,7 @@ async def test_every_request_is_seen_with_its_answer():
     assert sorted(seen.ended) == [(1, heart), (2, heart), (3, heart), (4, "ApiVersionsResponse")]
 
 
-async def test_responses_of_waiting_handlers_and_none_are_seen():
+async def test_hooks_see_late_and_missing_responses():
     seen = Recorded()
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
@@ -123,7 +123,7 @@ async def test_bytes_of_muted_connection_stay_in_kernel(mock_clock):
             assert read(await client.frame())[0] == 2
 
 
-async def test_owed_answers_leave_while_connection_is_muted(mock_clock):
+async def test_pending_responses_leave_while_muted(mock_clock):
     seen, toy = Recorded(r2=MUTED_SECONDS), Toy()
     deferred = toy.defer("late")
     async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
@@ -135,7 +135,7 @@ async def test_owed_answers_leave_while_connection_is_muted(mock_clock):
             assert [read(await client.frame())[0] for _ in range(2)] == [1, 2]
             await settle()
             assert "b" not in toy.begun
-            await other.send(heartbeat_frame("c", 4))  # no other response waits
+            await other.send(heartbeat_frame("c", 4))  # no other response is waiting
             assert read(await other.frame())[0] == 4
             mock_clock.jump(MUTED_SECONDS)
             assert read(await client.frame())[0] == 3

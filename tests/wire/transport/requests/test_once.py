@@ -1,4 +1,4 @@
-"""A request without repetitions: which of two equal items stays, and which ones are merged."""
+"""A request without repetitions: which of two equal items remains, and which items are merged."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_first_or_last_item_of_a_key_stays(items, last):
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), ITEMS), max_size=4), st.booleans())
-def test_inner_items_of_one_outer_key_come_together(outer, last):
+def test_inner_items_of_equal_outer_keys_merge(outer, last):
     asked = Asked([Asked([list(item) for item in items], name) for name, items in outer])
     found = Once("items.items", attrgetter("name"), itemgetter(0), last=last)(asked)
     expected = []

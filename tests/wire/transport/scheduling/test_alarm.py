@@ -35,7 +35,7 @@ async def hung(nursery: trio.Nursery, clock: trio.testing.MockClock) -> Bell:
     return bell
 
 
-async def test_it_rings_once(nursery, mock_clock) -> None:
+async def test_alarm_rings_once(nursery, mock_clock) -> None:
     bell = await hung(nursery, mock_clock)
     bell.set(5)
     await bell.passes(4)
@@ -45,7 +45,7 @@ async def test_it_rings_once(nursery, mock_clock) -> None:
     assert bell.rings == pytest.approx([5], abs=1e-3)
 
 
-async def test_newest_time_counts(nursery, mock_clock) -> None:
+async def test_latest_time_replaces_earlier_ones(nursery, mock_clock) -> None:
     bell = await hung(nursery, mock_clock)
     for at in (9, 3, 7):
         bell.set(at)

@@ -38,7 +38,7 @@ async def test_stopped_deadlines_leave_heap(autojump_clock):
 
 
 async def test_callback_may_stop_and_add_deadlines(autojump_clock):
-    """Adding removes the stopped ones from the heap, which is being iterated then."""
+    """An addition removes stopped deadlines from the heap while the heap is iterated."""
     found, now, rung = deadlines(), trio.current_time(), []
     stopped = [found.add(now + 60, lambda: None) for _ in range(10)]
 
@@ -54,7 +54,7 @@ async def test_callback_may_stop_and_add_deadlines(autojump_clock):
     assert (found._heap, found.stopped) == ([], 0)
 
 
-async def test_event_says_whether_its_deadline_came_first(autojump_clock):
+async def test_event_reports_whether_its_deadline_came_first(autojump_clock):
     event, began = AutoResetEvent(), trio.current_time()
     assert not await event.wait(began + 1)
     assert trio.current_time() == began + 1

@@ -13,7 +13,7 @@ from trimaran.wire.transport.scheduling.loop_time import LoopTime, LoopTimed, Un
 
 
 class Steps:
-    """Timed steps, by a clock that only advances when the awaitable says so."""
+    """Timed steps, with a clock that only the awaitable advances."""
 
     def __init__(self) -> None:
         self.now = self._began = 0.0

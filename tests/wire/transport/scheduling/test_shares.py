@@ -1,4 +1,4 @@
-"""The order of computing: the connection with the least recent use is next, its expected time included."""
+"""The order of computing: the next connection is the one with the least recent use, including its expected time."""
 
 import math
 import threading
@@ -127,7 +127,7 @@ async def test_number_of_known_users_is_bounded():
 
 
 async def test_newest_half_is_kept_beyond_the_bound():
-    """The thread remembers of each connection when it last computed, and for how long."""
+    """For each connection the thread remembers the time and duration of its last computation."""
     clock = Clock()
     shares = Shares(clock)
     for whom in range(KNOWN, 0, -1):

@@ -25,7 +25,7 @@ from trimaran.wire.transport.scheduling.turn import Turn, TurnQueue
 LONG = 60.0
 
 
-async def test_outside_of_slices_it_is_done_at_once():
+async def test_work_outside_of_slices_runs_at_once():
     done = []
     slice_end().then(lambda: done.append(1))
     assert done == [1]

@@ -85,7 +85,7 @@ class Busy:
 
 @pytest.mark.parametrize("count", [1, 8, 100])
 @pytest.mark.parametrize("slice_seconds", [SLICE, LITTLE], ids=["long", "short"])
-async def test_light_user_waits_two_turns_however_busy(queue, clock, count, slice_seconds):
+async def test_light_user_waits_at_most_two_turns(queue, clock, count, slice_seconds):
     async with trio.open_nursery() as nursery:
         Busy(queue, clock, count, slice_seconds).start(nursery)
         honest, waited = made(queue), []
@@ -195,7 +195,7 @@ async def test_connection_with_least_use_is_next(clock):
         went.append(number)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(work, first, clock, SLICE)  # the first to wait is not in the line
+        nursery.start_soon(work, first, clock, SLICE)  # the first waiter is not in the line
         await wait_all_tasks_blocked()
         for number in range(4):
             nursery.start_soon(ask, number)
@@ -273,7 +273,7 @@ async def test_part_of_each_turn_serves_light_users(queue, clock):
         await work(honest, clock, LITTLE)
 
 
-async def test_little_is_below_mean_of_the_line(queue, clock):
+async def test_light_use_is_below_mean_of_line(queue, clock):
     """Eight connections share the loop; one that used less than `SHARE_OF_LITTLE` of their mean goes first."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
     for connection in crowd:
@@ -291,7 +291,7 @@ async def test_little_is_below_mean_of_the_line(queue, clock):
             await work(less, clock, LITTLE)
 
 
-async def test_slice_in_this_turn_exceeds_little(queue, clock):
+async def test_slice_in_this_turn_is_no_light_use(queue, clock):
     turn, other = made(queue), made(queue)
     await work(other, clock, LITTLE)
     await work(turn, clock, SLICE)
@@ -354,8 +354,8 @@ async def test_turn_with_a_line_has_no_room(queue):
         nursery.cancel_scope.cancel()
 
 
-async def test_only_light_users_go_before_the_line(queue):
-    """This holds although the turn is not full: the admitted connection is expected to use less than a whole turn."""
+async def test_only_light_users_precede_the_line(queue):
+    """The turn is not full, because the admitted connection is expected to use less than a whole turn."""
     late = made(queue)
     add(late, 2 * SELDOM)
     async with trio.open_nursery() as nursery:
@@ -369,7 +369,7 @@ async def test_only_light_users_go_before_the_line(queue):
 
 @pytest.mark.parametrize(("difference", "is_little"), [(0.3, False), (0.4, True)])
 async def test_departed_waiter_is_not_compared(queue, difference, is_little):
-    """At most one is admitted, of those that leave or of the rest. e to the power of -0.36 is 0.7."""
+    """At most one connection is admitted, whether or not it then leaves. The factor 0.7 is e to the power of -0.36."""
     late = made(queue)
     add(late, 2 * SELDOM)
     order = late.order() + difference
@@ -393,7 +393,7 @@ async def test_departed_waiter_is_not_compared(queue, difference, is_little):
         nursery.cancel_scope.cancel()
 
 
-async def test_little_is_relative_to_last_admitted_if_alone(queue, clock):
+async def test_light_use_is_relative_to_last_admitted(queue, clock):
     busy, less, hardly_less = made(queue), made(queue), made(queue)
     add(busy, 2 * SELDOM)
     add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.9)

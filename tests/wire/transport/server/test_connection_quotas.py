@@ -30,7 +30,7 @@ STEPS = st.lists(st.tuples(PLACES, st.booleans()), max_size=8)
 
 
 @given(BOUNDS, STEPS)
-def test_counts_and_bounds_are_the_twins(bounds, steps):
+def test_counts_and_bounds_equal_the_twins(bounds, steps):
     quotas, opened = ConnectionQuotas(bounds), []
     for place, comes in steps:
         if comes:

@@ -26,7 +26,7 @@ from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.server.connection_quotas import ConnectionBounds, ConnectionQuotas
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
-# Including the client's side, which is half a kilobyte or two.
+# Including the client's side, which takes half a kilobyte to two kilobytes.
 IDLE_BYTES_MAX = 13_000
 
 
@@ -34,7 +34,7 @@ def quotas(**bounds):
     return ConnectionQuotas(ConnectionBounds(**bounds))
 
 
-async def test_several_listeners_know_their_names():
+async def test_connections_have_names_of_their_listeners():
     toy = Toy()
     listeners = [Listener.bind(name, "127.0.0.1", 0) for name in ("INSIDE", "OUTSIDE")]
     async with trio.open_nursery() as nursery:
@@ -205,7 +205,7 @@ async def test_idle_connections_give_memory_back(autojump_clock):
             assert (await client.heartbeat())[0] == 3
 
 
-async def test_no_more_than_connections_max_are_served(autojump_clock):
+async def test_number_of_connections_is_limited(autojump_clock):
     async with open_server(heartbeat, context=Toy(), quotas=quotas(connections_max=2)) as server:
         async with open_raw(server) as first, open_raw(server) as second:
             await ask_api_versions(first)
@@ -218,7 +218,7 @@ async def test_no_more_than_connections_max_are_served(autojump_clock):
                 assert (await third.answer(18, 4))[0] == 3
 
 
-async def test_one_address_gets_no_more_than_its_share(caplog):
+async def test_number_of_connections_per_address_is_limited(caplog):
     async with open_server(heartbeat, context=Toy(), quotas=quotas(per_ip_max=2)) as server:
         async with open_raw(server) as first, open_raw(server) as second:
             await ask_api_versions(first)
@@ -235,7 +235,7 @@ async def test_one_address_gets_no_more_than_its_share(caplog):
 
 @pytest.mark.parametrize("between_others", [0, 14])
 @by_itself
-def test_the_last_descriptors_are_for_files(between_others):
+def test_last_descriptors_are_reserved_for_files(between_others):
     async def connect_until_refused(end):
         async with open_server(heartbeat, context=Toy(), descriptors_end=end) as server:
             async with AsyncExitStack() as stack:
@@ -262,7 +262,7 @@ async def test_single_addresses_may_have_other_shares():
         assert server.counters.refused == 1
 
 
-async def test_new_connections_come_at_a_rate(autojump_clock):
+async def test_rate_of_new_connections_is_limited(autojump_clock):
     """The connections of all windows are accepted immediately, then one every half second, as in Kafka."""
     bounds = ConnectionQuotas(ConnectionBounds(rate=2), Windows(3, 1))
     async with open_server(quotas=bounds) as server, trio.open_nursery() as nursery:
@@ -298,7 +298,7 @@ async def test_lower_bound_closes_the_quietest_connections(autojump_clock):
         assert (server.counters.excess_closed, bounds.total) == (2, 1)
 
 
-async def test_waiting_connection_enters_when_bound_rises(autojump_clock):
+async def test_waiting_connection_is_served_when_bound_rises(autojump_clock):
     bounds = quotas(connections_max=1)
     async with open_server(heartbeat, context=Toy(), quotas=bounds) as server:
         async with open_raw(server) as first, open_raw(server) as second:
@@ -368,7 +368,7 @@ async def test_ending_server_closes_early_connections(mock_clock):
 
 
 @pytest.mark.slow
-async def test_many_connections_at_once():
+async def test_many_simultaneous_connections_are_served():
     async with open_server(heartbeat, context=Toy()) as server:
         socks = []
         try:
@@ -390,7 +390,7 @@ async def test_many_connections_at_once():
 # The end
 
 
-async def test_drain_answers_what_was_begun_and_accepts_nobody():
+async def test_drain_answers_requests_and_accepts_no_connection():
     toy = Toy()
     event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server:
@@ -423,7 +423,7 @@ async def test_drain_does_not_wait_forever(autojump_clock):
         assert await client.frame() is None
 
 
-async def test_cancelling_closes_everything():
+async def test_cancelled_server_closes_everything():
     toy = Toy()
     toy.defer("never")
     listener = Listener.bind("PLAINTEXT", "127.0.0.1", 0)

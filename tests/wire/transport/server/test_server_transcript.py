@@ -79,7 +79,7 @@ class ScriptedSocket:
 
 
 class ScriptedConnection:
-    """A connection whose `serve` ends when it is aborted, or may not read on."""
+    """A connection whose `serve` ends when it is aborted or may not continue reading."""
 
     def __init__(self, scene, endpoint, info, *more):
         service, security, turns = more
@@ -239,7 +239,7 @@ class Scene:
         listener.come((ScriptedSocket(self.say, peer, int(descriptor), local), peer))
 
     async def _crowd(self, count):
-        """Opens this number of connections together."""
+        """Opens this number of connections at once."""
         for number in range(int(count)):
             peer = (f"10.1.0.{number}", 5000)
             self.clients.coming.append((ScriptedSocket(self.say, peer, 9, "10.0.0.1"), peer))

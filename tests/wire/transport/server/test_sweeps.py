@@ -1,4 +1,4 @@
-"""The sweeps of a server over its connections: the idle, the stalled, and the bound of each rule."""
+"""The sweeps of a server over its connections: idle ones, stalled ones, and the bound of each rule."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_abandoned_connection_is_closed_at_once():
         (200_000, ["c", "a", "d"]),
     ],
 )
-def test_largest_stalled_connections_give_a_quarter_back(used, expected):
+def test_largest_stalled_connections_release_a_quarter(used, expected):
     """`b` has made progress; `e` holds too little to count, and `f` held nothing before."""
     rig = Rig(
         a=connection("a", held=10_000),
