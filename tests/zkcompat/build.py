@@ -107,7 +107,7 @@ def producer_ids(next_id: int):
 
 
 def quota(key: str, value: float | None, **parts: str | None):
-    """Returns a quota record; `parts` are user, client and ip. A value of None removes it, a part of None is the
+    """Returns a quota record; `parts` are user, client and ip. A value of None removes the quota; a part of None is the
     default entity.
     """
     kinds = {"user": "user", "client": "client-id", "ip": "ip"}

@@ -1,4 +1,4 @@
-"""Queries to the section that a path belongs to."""
+"""Queries to the section that owns a path."""
 
 from tests.zkcompat.build import CLUSTER_ID
 from trimaran.zkcompat.sections.registry import SectionIndex, sections_of
@@ -12,7 +12,7 @@ def same_data(path, expected, found):
 
 
 def is_owned(path):
-    """Whether no other value is allowed there."""
+    """Whether the path may have no other value."""
     place = _INDEX.entity_at(path)
     return place is not None and bool(place[0].directories)
 

@@ -44,7 +44,7 @@ def plan_changes(
     changes: PendingChanges,
     sections: Sections = WITHOUT_SECRETS,
 ) -> list[TreeOperation]:
-    """Returns the same over several deltas together: `changes` names the entities that may differ between the two
+    """Returns the operations for several deltas together; `changes` names the entities that may differ between the two
     images.
     """
     return [
@@ -88,7 +88,7 @@ def apply_to(tree: Mapping[str, Znode], operations: Iterable[TreeOperation]) -> 
     """Returns the tree after the operations, with ZooKeeper's refusals as ValueError; sequential creates leave nothing
     behind.
 
-    The model against which tests check the plan.
+    Tests check the plan against this model.
     """
     result = dict(tree)
     for operation in operations:

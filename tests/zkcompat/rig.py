@@ -18,7 +18,8 @@ from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 # Longer than a loaded machine needs: a test that waits this long has failed.
 PATIENCE = 20.0
-# How long a machine or a disk may pause without ending a session; a test that waits for the end uses the short one.
+# How long a machine or a disk may pause without ending a session; a test that waits for a session's end uses the short
+# timeout.
 SESSION_MS = 12_000
 SHORT_SESSION_MS = 1500
 NEVER = 1e6
@@ -83,7 +84,7 @@ async def running(connect, source, **settings):
 
 @asynccontextmanager
 async def connected(connect, **settings):
-    """Opens another client, like a person with a ZooKeeper shell."""
+    """Opens another client, like that of a user with a ZooKeeper shell."""
     async with open_keeper(KeeperConfig(connect, 4000, **_secured(settings))) as keeper:
         assert await keeper.wait_connected(PATIENCE)
         yield keeper

@@ -148,7 +148,7 @@ def _resource():
 
 @pytest.mark.parametrize(("what", "decide", "data"), ASKED, ids=[what for what, _, _ in ASKED])
 def test_tool_writes_are_requested_or_refused(what, decide, data):
-    """For a value that no request can contain the encoding fails, which is a refusal (`LegacyAdmin`)."""
+    """If no request can contain the value, its encoding fails, which counts as a refusal (`LegacyAdmin`)."""
     looked = 0
     for item in forged(data or DATA.get(what) or SHOWN[what]):
         for request in decide(item):

@@ -113,7 +113,7 @@ def _by_entity(writes):
 
 
 def test_kafkas_tree_is_taken_over_writing_only_brokers():
-    """It also writes the state that had been deleted manually, which Kafka did not recreate."""
+    """The plan also writes the state that had been deleted manually, which Kafka did not recreate."""
     batches, steps = load()
     _, first = _our_writes(batches)
     tree = {path: znode.data for path, znode in render(first, "").items()}
@@ -121,7 +121,7 @@ def test_kafkas_tree_is_taken_over_writing_only_brokers():
         for write in writes:
             if write.kind == "delete":
                 tree.pop(write.path, None)
-            elif "_0000" not in write.path:  # not a notification
+            elif "_0000" not in write.path:  # no notification
                 tree[write.path] = write.data.encode() if write.data else None
     image = EMPTY
     for batch in batches:

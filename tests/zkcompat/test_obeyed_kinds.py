@@ -7,7 +7,7 @@ from trimaran.zkcompat.settings import obeyed_kinds
 ENABLE = {"trimaran.zk.legacy.admin.enable": "true"}
 
 
-def test_nothing_is_obeyed_by_default():
+def test_no_kind_is_obeyed_by_default():
     assert obeyed_kinds({}) == frozenset()
     assert obeyed_kinds({"trimaran.zk.legacy.admin.kinds": "topic"}) == frozenset()
 

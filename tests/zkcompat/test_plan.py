@@ -48,7 +48,7 @@ def steps(seed, count):
 
 
 @given(st.integers(0, 1 << 32))
-def test_plan_by_plan_the_tree_shows_each_image(seed):
+def test_each_plan_leads_to_the_next_image(seed):
     tree = render(EMPTY, CLUSTER_ID, SECTIONS)
     for delta, image in steps(seed, 30):
         tree = apply_to(tree, plan(delta, image, SECTIONS))
@@ -145,7 +145,7 @@ def test_topic_replaced_between_plans_is_deleted_first():
     assert_same(apply_to(render(before, CLUSTER_ID, SECTIONS), operations), after)
 
 
-def test_reassignment_writes_the_topic_then_the_state():
+def test_reassignment_writes_topic_before_state():
     before = build.image_of(build.topic("t", T1), build.partition(T1, 0, [1, 2]))
     delta, after = build.replay(
         before,
@@ -159,7 +159,7 @@ def test_reassignment_writes_the_topic_then_the_state():
     ]
 
 
-def test_fencing_writes_the_broker_and_the_states_only():
+def test_fencing_writes_only_broker_and_states():
     before = build.image_of(build.broker(1), build.topic("t", T1), build.partition(T1, 0, [1, 2]))
     delta, after = build.replay(before, build.fence(1), build.change(T1, 0, isr=[2], leader=2))
     assert lines(plan(delta, after)) == [
@@ -228,7 +228,7 @@ def test_token_parents_are_created_with_tokens_and_stay(sections):
     assert reconcile(found, EMPTY, CLUSTER_ID, SESSION, sections) == []
 
 
-def test_standing_parents_may_hold_any_data():
+def test_existing_parents_may_have_any_data():
     found = found_of(render(EMPTY, CLUSTER_ID))
     found.update({path: FoundZnode(b"anything") for path in FIXED_PARENTS})
     assert reconcile(found, EMPTY, CLUSTER_ID, SESSION) == []

@@ -147,7 +147,7 @@ GOLDEN = [
 
 
 @pytest.mark.parametrize(("znode", "decode", "text"), GOLDEN)
-def test_bytes_are_kafkas_both_ways(znode, decode, text):
+def test_znodes_have_kafkas_bytes(znode, decode, text):
     assert znode.encode() == text.encode()
     assert decode(text.encode()) == znode
 
@@ -251,7 +251,7 @@ def test_json_escapes_as_jackson_does():
 
 
 @given(st.dictionaries(st.text(max_size=6), st.text(max_size=12), max_size=6))
-def test_json_round_trip(value):
+def test_json_round_trips(value):
     assert decode_json(encode_json(value)) == value
 
 
@@ -274,7 +274,7 @@ def test_default_entity_has_a_name():
     assert config_entity("3") == "3"
 
 
-def test_ipv6_hosts_stand_in_brackets():
+def test_ipv6_hosts_are_in_brackets():
     info = BrokerInfo(1, (ListenerAddress("PLAINTEXT", "::1", 9092, 0),), None, 5)
     assert b"PLAINTEXT://[::1]:9092" in info.encode()
     assert BrokerInfo.decode(1, info.encode()) == info

@@ -48,7 +48,7 @@ def mirrored(connect):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-def test_status_tells_claim_and_offset(mirrored):
+def test_status_shows_claim_and_offset(mirrored):
     connect, while_running = mirrored
     assert while_running.cluster_id == build.CLUSTER_ID
     assert (while_running.controller_id, while_running.controller_epoch) == (1, 1)
@@ -99,7 +99,7 @@ async def test_mirror_in_step_has_reported_it(connect, monkeypatch):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-def test_tree_and_get(mirrored):
+def test_tree_and_znode_are_shown(mirrored):
     connect, _ = mirrored
     entries = tree(connect, "/config/topics")
     assert [entry.path for entry in entries] == [
@@ -139,7 +139,7 @@ def outsider(connect):
 
 
 @pytest.mark.zookeeper
-def test_no_name_of_a_broker_stops_status(connect, outsider):
+def test_any_broker_name_is_shown_in_status(connect, outsider):
     for name in ("7", "9" * 5000, "٣", "by-hand", "-1"):
         outsider.create(f"/brokers/ids/{name}")
     assert status(connect).live_brokers == (7,)
@@ -231,7 +231,7 @@ def test_wrong_bootstrap_is_named(text):
         parse_controllers(text)
 
 
-def test_bootstrap_lists():
+def test_bootstrap_list_is_parsed():
     assert parse_controllers("a:1, [::1]:2,") == [("a", 1), ("::1", 2)]
 
 

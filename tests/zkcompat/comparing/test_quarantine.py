@@ -51,7 +51,7 @@ def test_all_refused_operations_are_retried_together():
     assert quarantine.take_due() == []
 
 
-def test_right_to_create_is_that_of_parent():
+def test_permission_to_create_is_that_of_parent():
     quarantine = Quarantine(lambda: 0.0)
     quarantine.refused(operation(OperationKind.CREATE, "/a/b"), "NoAuth")
     assert quarantine.holds(operation(OperationKind.CREATE, "/a/c"))

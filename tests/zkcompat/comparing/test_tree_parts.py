@@ -1,4 +1,6 @@
-"""The entities that are read together, compared with a twin that fills portions one by one, and the reads for each."""
+"""The entities that are read together, compared with a twin that fills portions one by one, and the reads for each
+portion.
+"""
 
 import random
 from types import SimpleNamespace
@@ -71,7 +73,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_portions_equal_those_filled_one_by_one(seed):
+def test_portions_equal_those_of_twin(seed):
     prng = random.Random(seed)
     some = [[prng.choice([0, 1, 7, 300, 999, 1000]) for _ in range(450)] for _ in range(3)]
     for sizes in [*SIZES, *some]:

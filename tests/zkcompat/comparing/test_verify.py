@@ -107,7 +107,7 @@ async def test_tree_written_meanwhile_is_in_step(connect):
 
 
 async def _keep_changing(source, mirror):
-    """Creates and deletes a topic, with pauses as long as a reading takes; and appends idle batches all the time."""
+    """Creates and deletes a topic, with pauses as long as one read of the tree, and appends idle batches continuously."""
     topic_id = b"\x77" * 16
     while True:
         source.say(build.topic("moving", topic_id), build.partition(topic_id, 0, [1]))
@@ -130,7 +130,7 @@ async def test_late_mirror_shows_lag(connect):
     assert (report.offset, report.lag_records) == (offset, 2)
     committed_ms = source.image.provenance.timestamp_ms
     assert now_ms() - 60_000 < committed_ms + report.lag_ms <= now_ms()
-    # The mirror's session has ended, and its brokers and its claim with it.
+    # The mirror's session has ended, and so its brokers and its claim are gone.
     assert report.differences == (
         ReportedDifference(
             "missing",

@@ -1,4 +1,4 @@
-"""A real cluster in this process with a real mirror that obeys requests, and a client of its real ZooKeeper."""
+"""A real cluster in this process, with a real mirror that carries out requests, and a client of its real ZooKeeper."""
 
 from contextlib import asynccontextmanager
 
@@ -25,7 +25,7 @@ CREATED = b'{"version":1,"partitions":{"0":[11],"1":[11]}}'
 
 
 class Admin:
-    """`feed` is the quorum's metadata, `hands` the session of a tool."""
+    """`feed` is the quorum's metadata; `hands` is the session of a tool."""
 
     def __init__(self, running, feed, mirror, hands, connect):
         self.cluster, self.feed, self.mirror, self.hands = running, feed, mirror, hands
@@ -40,7 +40,7 @@ class Admin:
         return self.image.topics.by_name
 
     async def until(self, wanted):
-        """Returns when the quorum has committed it."""
+        """Returns when the quorum has committed a matching state."""
         with trio.fail_after(PATIENCE):
             await self.feed.wait_for(lambda feed: wanted(feed.image))
 

@@ -26,7 +26,7 @@ NOTE = "/config/changes/config_change_"
 
 
 class Killed(Exception):
-    """Ends the mirror's process."""
+    """Raised to end the mirror's process."""
 
 
 class Killing:
@@ -68,7 +68,7 @@ async def killed_at(running, connect, request_name, *, after, inner=None, **sett
 
 
 async def quorum_request(running, request):
-    """Sends it as an administrator would, by Kafka's protocol."""
+    """Sends the request by Kafka's protocol, as an administrator would."""
     port = next(iter(running.voters.values()))
     with trio.fail_after(PATIENCE):
         while True:
@@ -111,7 +111,7 @@ async def first_mirror(running, connect):
 
 
 async def in_step(feed, mirror):
-    """Returns when it shows its quorum's current metadata."""
+    """Returns when the tree shows the quorum's current metadata."""
     with trio.fail_after(PATIENCE):
         await mirror.wait_status(lambda s: s.state == "in step")
         offset = feed.image.provenance.offset

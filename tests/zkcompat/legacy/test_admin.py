@@ -1,4 +1,4 @@
-"""Requests that tools write to a real ZooKeeper, obeyed by a real quorum."""
+"""Requests that tools write to a real ZooKeeper, and that a real quorum carries out."""
 
 import json
 
@@ -16,7 +16,7 @@ from trimaran.zkcompat.legacy.controller_client import ControllerClient
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind, UndecidedError
 
 
-async def test_topics(tmp_path, connect):
+async def test_topics_of_tools_are_created_and_deleted(tmp_path, connect):
     async with obeying(tmp_path, connect) as admin:
         await admin.write("/config/topics/new", b'{"version":1,"config":{"retention.ms":"5000"}}')
         await admin.create("new")
@@ -113,7 +113,7 @@ async def test_repeated_tool_request_is_obeyed_again(tmp_path, connect):
             assert mirror.status.claims == 1
 
 
-async def test_configs_and_quotas(tmp_path, connect, caplog):
+async def test_configs_and_quotas_of_tools_are_set(tmp_path, connect, caplog):
     async with obeying(tmp_path, connect) as admin:
         await admin.create("t")
         await admin.write(
@@ -156,7 +156,7 @@ async def test_configs_and_quotas(tmp_path, connect, caplog):
         assert "alter the configs of topics/t: INVALID_CONFIG" in caplog.text
 
 
-async def test_acls(tmp_path, connect):
+async def test_acls_of_tools_are_set(tmp_path, connect):
     settings = {
         "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super_users": "User:ANONYMOUS",
@@ -176,7 +176,7 @@ async def test_acls(tmp_path, connect):
         await admin.until(lambda image: not image.acls)
 
 
-async def test_reassignments_and_elections(tmp_path, connect):
+async def test_reassignments_and_elections_of_tools_run(tmp_path, connect):
     async with obeying(tmp_path, connect, brokers=2) as admin:
         await admin.create("t", b'{"version":1,"partitions":{"0":[11,12],"1":[11,12]}}')
         path = "/admin/reassign_partitions"
@@ -321,7 +321,7 @@ async def _said(caplog, text):
     return text in caplog.text
 
 
-async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):
+async def test_only_allowed_kinds_are_obeyed(tmp_path, connect, caplog):
     async with obeying(tmp_path, connect, kinds={RequestKind.TOPIC}) as admin:
         await admin.create("t")
         await admin.write("/admin/delete_topics/t", None)

@@ -42,10 +42,10 @@ def test_tool_writes_before_it_notifies():
     assert not left(10, 12)  # written since, and not announced yet
     assert left(11, gone={T.path: 10})
     assert not left(11, gone={T.path: 11})
-    assert not left(11)  # no znode existed there
+    assert not left(11)  # the znode did not exist
 
 
-def test_watched_paths_and_their_meaning():
+def test_watched_paths_have_their_kind():
     assert tool_write_of("/admin/delete_topics/t") == (
         RequestKind.DELETION,
         "/admin/delete_topics/t",

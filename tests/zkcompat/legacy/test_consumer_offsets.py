@@ -26,7 +26,7 @@ async def opened(connect, session_ms=SESSION_MS, **settings):
 
 
 async def test_znodes_are_those_of_old_consumers(connect):
-    """They are created if necessary, even the chroot."""
+    """Missing znodes are created, even the chroot."""
     async with opened(connect) as offsets, connected(connect) as eyes:
         await offsets.commit("g", {T0: 5, T1: 0, TopicPartition("u", 0): 7})
         found = await eyes.read_tree(["/consumers"], [])
@@ -43,7 +43,7 @@ async def test_znodes_are_those_of_old_consumers(connect):
         assert not any(z.owner for z in found.values())
 
 
-async def test_offsets_of_others_are_fetched_and_overwritten(connect):
+async def test_offsets_of_old_consumers_are_fetched_and_overwritten(connect):
     async with opened(connect) as offsets, connected(connect) as hands:
         await offsets.commit("g", {T0: 1})
         await hands.ensure("/consumers/g/offsets/t/1", b"41")
@@ -55,7 +55,7 @@ async def test_offsets_of_others_are_fetched_and_overwritten(connect):
         assert await offsets.fetch("other", partitions) == {}
 
 
-async def test_many_offsets_at_once(connect, monkeypatch):
+async def test_many_offsets_are_stored_at_once(connect, monkeypatch):
     monkeypatch.setattr(consumer_offsets, "OFFSETS_IN_TRANSACTION", 7)
     wanted = {TopicPartition("t", number): number * number for number in range(30)}
     async with opened(connect) as offsets:
@@ -137,7 +137,7 @@ async def test_frozen_zookeeper_costs_bounded_time(own_zookeeper, monkeypatch):
         (b"1" * 100_000, None),
     ],
 )
-def test_offsets_as_text(data, offset):
+def test_offsets_are_parsed_from_text(data, offset):
     assert decode_offset(data) == offset
 
 

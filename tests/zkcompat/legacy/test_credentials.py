@@ -126,7 +126,7 @@ KINDS = ALL | {RequestKind.SCRAM}
 
 
 def own(running):
-    """Returns the channel to the controller of a mirror inside of the only controller."""
+    """Returns the channel to the controller that a mirror inside the only controller uses."""
     inside = running.controllers[1]
 
     def way(feed):
@@ -145,7 +145,7 @@ def own(running):
 
 @asynccontextmanager
 async def storing(running, connect, forgets=False):
-    """Runs a mirror as inside of the only controller. If it `forgets`, it keeps only the newest image."""
+    """Runs a mirror like the one inside the only controller. If it `forgets`, it keeps only the newest image."""
 
     def companion(feed):
         if forgets:
@@ -243,7 +243,9 @@ async def test_users_log_in_with_what_a_tool_wrote(tmp_path, connect):
     "request_name",
     ["UserScramCredentialRecord", "AlterUserScramCredentialsRequest", "AlterClientQuotasRequest"],
 )
-async def test_mirror_killed_halfway_is_succeeded(tmp_path, connect, request_name, after, caplog):
+async def test_next_mirror_completes_request_of_killed_one(
+    tmp_path, connect, request_name, after, caplog
+):
     """One command sets a credential, removes one and changes a quota: three requests."""
     async with cluster(tmp_path) as running, connected(connect, auth=AUTH) as hands:
         tool = Admin(running, None, None, hands, connect)

@@ -94,7 +94,7 @@ def allowed(image):
         ("DeleteAclsRequest", write_acls, [acls("alice"), acls("bob")], allowed, {"bob"}),
     ],
 )  # fmt: skip
-async def test_next_mirror_does_the_rest(
+async def test_next_mirror_performs_remaining_requests(
     tmp_path, connect, request_name, write, data, asked, wanted, after, caplog
 ):
     async with cluster(tmp_path, **ACLS) as running, connected(connect) as hands:
@@ -115,7 +115,7 @@ async def test_next_mirror_does_the_rest(
             admin = Admin(running, feed, mirror, hands, connect)
             await admin.until(lambda image: asked(image) == wanted)
             await in_step(feed, mirror)
-            # Another client changes it, and then everything is compared: no request of the tool is left.
+            # Another client changes the entity, and then everything is compared: no request of the tool is left.
             await quorum_request(running, altering("there", retention_ms="9"))
             await admin.until(lambda image: configs_of(image)["retention.ms"] == "9")
             await admin.in_step()
@@ -138,7 +138,7 @@ def forgetful(feed):
 
 @pytest.mark.parametrize("companion", [None, forgetful])
 async def test_write_without_change_is_not_obeyed_later(tmp_path, connect, companion):
-    """A tool writes the present value; the quorum changes it while no mirror leads."""
+    """A tool writes the current value, and the quorum changes it while no mirror leads."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("there"))
         await quorum_request(running, altering("there", retention_ms="7"))

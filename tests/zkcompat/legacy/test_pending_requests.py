@@ -17,13 +17,13 @@ async def test_unknown_topic_is_handled_before_deletion(autojump_clock):
     assert list(pending.open) == [NEW]
     pending.settle(NEW, ownerless=True)
     assert not pending.spares("/brokers/topics/new", IMAGE)
-    pending.on_watch_event("/brokers/topics/new")  # It was written again.
+    pending.on_watch_event("/brokers/topics/new")  # The request was written again.
     assert pending.spares("/brokers/topics/new", IMAGE)
     pending.settle(NEW)
     assert pending.spares("/brokers/topics/new", IMAGE)
 
 
-async def test_known_topic_is_spared_while_handled(autojump_clock):
+async def test_topic_with_pending_request_is_spared(autojump_clock):
     pending = PendingToolRequests()
     assert not pending.spares("/brokers/topics/t", IMAGE)
     pending.on_watch_event("/brokers/topics/t")

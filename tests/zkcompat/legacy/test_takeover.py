@@ -1,4 +1,4 @@
-"""Mirrors that start and end: each request is obeyed once, and nothing else is."""
+"""Mirrors that start and end: each request is carried out once, and nothing else is."""
 
 import json
 
@@ -105,7 +105,7 @@ async def test_locked_parent_does_not_stop_mirror(tmp_path, connect, caplog):
          b'{"version":1,"partitions":[{"topic":"there","partition":0}]}'),
     ],
 )  # fmt: skip
-async def test_mirror_killed_halfway_is_succeeded(
+async def test_next_mirror_completes_request_of_killed_one(
     tmp_path, connect, request_name, path, data, after, caplog
 ):
     async with cluster(tmp_path, brokers=2) as running, connected(connect) as hands:

@@ -44,7 +44,7 @@ def acls(users):
         ({"SCRAM-SHA-256": "nonsense"}, {"SCRAM-SHA-256": TEXT}, {}, {"SCRAM-SHA-256": "nonsense"}),
     ],
 )  # fmt: skip
-def test_configs(wanted, before, now, expected):
+def test_config_changes_of_both_are_merged(wanted, before, now, expected):
     found = three_way_merge(RequestKind.CONFIG, config(wanted), config(before), config(now))
     assert json.loads(found)["config"] == expected
 
@@ -59,7 +59,7 @@ def test_configs(wanted, before, now, expected):
         ("ab", None, None, "ab"),
     ],
 )
-def test_acls(wanted, before, now, expected):
+def test_acl_changes_of_both_are_merged(wanted, before, now, expected):
     found = three_way_merge(RequestKind.ACL, acls(wanted), acls(before), acls(now))
     assert sorted(acl["principal"][-1] for acl in json.loads(found)["acls"]) == list(expected)
 

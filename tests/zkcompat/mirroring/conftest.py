@@ -1,4 +1,4 @@
-"""A ZooKeeper in memory can be closed without a thread."""
+"""A ZooKeeper in memory is closed without a thread."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from trimaran.zkcompat.zookeeper import session
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Closes sessions at once, not in another thread, because a clock that jumps would not wait for it."""
+    """Closes sessions directly, not in another thread, because a clock that jumps would not wait for a thread."""
 
     async def run_at_once(call, *arguments):
         return call(*arguments)

@@ -86,7 +86,7 @@ class Requests:
 
 
 async def test_request_is_deleted_after_full_comparison(autojump_clock):
-    """The next request is looked up at the earliest a second later."""
+    """The next request is looked up a second later at the earliest."""
     told = await Requests([(2, 5), (2.6, 6)]).until(9)
     assert told == [
         (0, "read"),
@@ -124,7 +124,7 @@ async def test_unreadable_request_is_read_again(autojump_clock, caplog):
 
 
 class Keeper:
-    """Notes the reports that are put, and the times; refuses them in the seconds of `refuses`."""
+    """Notes the written reports and the times; refuses reports in the seconds of `refuses`."""
 
     session_id = 7
     is_connected = True

@@ -51,7 +51,7 @@ async def watched(*answers):
         await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert {path for _, path in keeper.asked} == {"/brokers/ids"}
-    return [at for at, _ in keeper.asked], sorted(rechecked)[:-2]  # of the last response
+    return [at for at, _ in keeper.asked], sorted(rechecked)[:-2]  # the time of the last response
 
 
 async def test_appearing_or_vanishing_brokers_are_compared_again(autojump_clock):

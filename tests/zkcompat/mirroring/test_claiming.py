@@ -115,7 +115,7 @@ async def test_first_claim_creates_missing_znodes_in_order():
 
 
 @pytest.mark.parametrize(("offset", "is_known"), [(-1, False), (0, True), (3, True)])
-async def test_claim_knows_previous_mirror_by_published_offset(offset, is_known):
+async def test_published_offset_shows_a_previous_mirror(offset, is_known):
     state = Migration(controller_id=8, controller_epoch=8, offset=offset, epoch=2)
     keeper = Keeper(
         controller_epoch=FoundZnode(b"6", version=9),
@@ -149,7 +149,7 @@ def test_thousand_children_are_deleted_in_one_transaction():
     assert module.CONTROLLER_CHILDREN_MAX == 1000
 
 
-async def test_claim_for_next_leader_keeps_tree_known():
+async def test_claim_for_next_leader_keeps_tree_state():
     tenure = tenure_of(keeper := Keeper())
     await tenure.claim(QuorumLeader(1, 3))
     tenure.shown, tenure.known, tenure.written_before = build.image_of(build.broker(1)), True, 5

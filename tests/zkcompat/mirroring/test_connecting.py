@@ -32,7 +32,7 @@ AWAY = b"This ZooKeeper instance is not currently serving requests\n"
         ("a:x,b:2", [("b", 2)]),
     ],
 )
-def test_servers_of_a_connection_string(connect, servers):
+def test_connection_string_has_its_servers(connect, servers):
     assert list(_servers(connect)) == servers
 
 
@@ -72,13 +72,13 @@ async def asked(*answers, tls_only=False):
         ([READS_ONLY], [], True),
         ([READS_ONLY, SERVES], [0x1F], False),
         ([AWAY, READS_ONLY, None], [], True),
-        ([b""], [1 << 64], False),  # it serves, and does not know the command
+        ([b""], [1 << 64], False),  # the server serves, and does not support the command
         ([b"srvr is not executed because it is not in the whitelist.\n"], [1 << 64], False),
         ([SERVES, SERVES.replace(b"1f", b"ff")], [0x1F, 0xFF], False),
         ([b"x" * (2 * WORD_BYTES_MAX)], [1 << 64], False),
     ],
 )
-async def test_each_server_is_asked_where_it_stands(answers, zxids, reads_only):
+async def test_each_server_is_asked_for_its_state(answers, zxids, reads_only):
     seen, heard = await asked(*answers)
     assert (seen.zxids, seen.reads_only) == (zxids, reads_only)
     assert heard == [b"srvr"] * sum(answer is not None for answer in answers)
@@ -90,7 +90,7 @@ async def test_tls_server_serves_if_it_accepts_connections():
 
 
 class Keeper:
-    """Is connected after the given seconds; records the calls with their times."""
+    """A session that is established after the given seconds; it records the calls with their times."""
 
     def __init__(self, last_zxid, connected_at):
         self.config = SimpleNamespace(

@@ -66,7 +66,7 @@ async def test_controllers_are_polled_in_turn_with_backoff(autojump_clock, asked
     assert found == [*times, (11.2, "a", 1, PLAINTEXT)]
 
 
-async def test_first_answering_server_is_believed(autojump_clock, asked):
+async def test_first_reachable_controller_gives_cluster_id(autojump_clock, asked):
     assert (await asked("c"))[1] == [(0, "a", 1, PLAINTEXT)]
     assert (await asked(ConnectionLost("gone"), "d"))[0] == "d"
 

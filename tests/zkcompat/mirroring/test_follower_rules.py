@@ -100,7 +100,7 @@ def touching(*names):
         (("/a/x",), (), ["/a/y"]),
         (("/b/x",), (), ["/a/y"]),
         ((), ("/a/x",), ["/a/y"]),
-        ((), ("/b/x",), ["/a/x", "/a/y"]),  # only its children cannot be created
+        ((), ("/b/x",), ["/a/x", "/a/y"]),  # only children of the znode cannot be created
         (("/a/x",), ("/a/y",), []),
     ],
 )
@@ -123,7 +123,7 @@ SETTLED = [
     ("/a/x/below/it", "delete", True),
     ("/b/x/below", "read", True),
     ("/single-x", "set", True),
-    ("/single-x/below", "set", False),  # belongs to another client
+    ("/single-x/below", "set", False),  # the znode belongs to another client
     ("/single-y", "set", False),
     ("/a/xx", "create", False),
     ("/a", "create", False),
@@ -147,9 +147,9 @@ async def test_paths_without_retry_are_not_settled():
     assert len(follower.quarantine) == 1
 
 
-async def test_suspects_are_being_compared_until_the_last_is(autojump_clock):
-    """Then a task that waits for the end of all suspects wakes; a suspect that appears meanwhile is left for the next
-    comparison.
+async def test_comparison_lasts_until_the_last_suspect(autojump_clock):
+    """After the last one, a task that waits for the end of all suspects wakes; a suspect that appears meanwhile is left
+    for the next comparison.
     """
     follower = follower_of()
     tenure, (section,) = follower.tenure, follower.tenure.sections
@@ -183,7 +183,7 @@ async def test_nothing_is_compared_without_suspects_or_known_tree(autojump_clock
 
 
 @pytest.mark.parametrize("is_retrying", [False, True])
-async def test_only_retries_count_as_their_cost(autojump_clock, monkeypatch, is_retrying):
+async def test_only_retries_count_towards_their_cost(autojump_clock, monkeypatch, is_retrying):
     told = []
     monkeypatch.setattr(Quarantine, "tried", lambda _, cost: told.append(cost))
     follower = follower_of()
@@ -241,7 +241,7 @@ async def test_slice_is_read_three_times_at_most(autojump_clock, differs, finals
         (1, None, False, 0, False),
     ],
 )
-async def test_repair_counts_only_in_known_tree(
+async def test_repair_is_counted_only_in_known_tree(
     autojump_clock, caplog, operations, shown, dirty, repairs, is_told
 ):
     follower = follower_of(shown=shown)
@@ -292,7 +292,7 @@ async def test_differing_tree_is_compared_at_touched_entities(
         (9, "/0, /1, /2 and 6 more"),
     ],
 )
-def test_three_paths_are_named_rest_counted(count, told):
+def test_three_paths_are_named_and_others_counted(count, told):
     assert _some([f"/{number}" for number in range(count)]) == told
 
 

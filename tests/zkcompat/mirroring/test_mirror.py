@@ -102,7 +102,7 @@ async def test_controller_znode_follows_quorum_leader(connect):
         assert not Migration.decode((await person.read(Migration.PATH)).data).dirty
 
 
-async def test_large_changes_go_in_bounded_transactions(connect):
+async def test_large_changes_are_written_in_bounded_transactions(connect):
     source = Source(build.broker(1))
     async with (
         running(connect, source, batch_operations=50) as mirror,
@@ -136,7 +136,7 @@ async def test_stale_writer_changes_nothing(connect):
     short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(connect, old) as first:
         await in_step(first, old)
-        # The second knows more, and the first does not write: it counts as frozen.
+        # The second has newer metadata, and the first does not write: the first counts as frozen.
         async with running(connect, new, **short) as second, connected(connect) as person:
             await in_step(second, new)
             old.say(build.remove_topic((1).to_bytes(16, "big")))
@@ -209,7 +209,8 @@ async def test_published_offset_never_goes_back(connect, monkeypatch):
         await in_step(first, sources[0])
         async with running(connect, sources[1], **small) as second:
             for number in range(1, 5):
-                # One of the two learns of it immediately and overtakes the other, which learns of it when it is fenced.
+                # One of the two receives the change immediately and overtakes the other, which notices this when it is
+                # fenced.
                 ahead, behind = (second, first) if number % 2 else (first, second)
                 source = sources[number % 2]
                 await reached(ahead, lambda s: s.state == "standby")
@@ -412,7 +413,7 @@ async def _expire(client_id, connect):
     await trio.to_thread.run_sync(close)
 
 
-async def test_zookeeper_killed_in_the_middle_of_a_comparison(own_zookeeper, tmp_path):
+async def test_comparison_survives_death_of_zookeeper(own_zookeeper, tmp_path):
     source = Source(build.broker(1), *topics(400, partitions=4))
     async with running(own_zookeeper.connect, source, batch_operations=20) as mirror:
         await reached(mirror, lambda s: s.state == "comparing")

@@ -65,7 +65,7 @@ async def test_slow_read_is_not_followed_by_longer_wait(autojump_clock):
 
 async def test_large_tree_is_verified_within_interval(autojump_clock):
     pace = VerificationPace(0.02, 60.0)
-    await round_of(pace, 500)  # the pace does not know yet how much it is
+    await round_of(pace, 500)  # the size of the tree is still unknown
     for _ in range(2):
         assert await round_of(pace, 500) == pytest.approx(60.0)
 
@@ -82,7 +82,7 @@ async def test_pause_between_parts_holds_for_short_intervals(autojump_clock):
     assert await round_of(pace, 1000) == pytest.approx(1000 * PAUSE_SECONDS)
 
 
-async def test_only_interval_counts_without_share(autojump_clock):
+async def test_only_interval_applies_without_share(autojump_clock):
     pace = VerificationPace(0.0, 60.0)
     began = trio.current_time()
     await pace.rest(ZNODES)

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 POLL_SECONDS = 0.02
 OTHER = [("digest", "somebody:else")]
-# Rights of other users; `OTHER` may restore them.
+# Permissions of other users; `OTHER` may restore them.
 MAY_READ = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 MAY_NOTHING = CREATOR_ALL_ACL
 
@@ -36,7 +36,7 @@ async def allow(keeper, path, acl):
 
 
 async def told(keeper):
-    """Returns the entities that notifications of changed configs name."""
+    """Returns the entities that are named in notifications of changed configs."""
     notes = await keeper.read_tree(["/config/changes"], [])
     return [json.loads(note.data)["entity_path"] for _, note in sorted(notes.items()) if note.data]
 

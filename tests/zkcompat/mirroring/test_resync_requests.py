@@ -8,7 +8,7 @@ from trimaran.zkcompat.tree.operations import FoundZnode
 
 
 class Keeper:
-    """Its request vanishes after the given seconds."""
+    """A ZooKeeper in which the request is deleted after the given seconds."""
 
     def __init__(self, answered_at):
         self.answered_at = answered_at

@@ -64,7 +64,7 @@ async def waited(keeper, *, offset=5):
 
 @pytest.mark.parametrize(("controller", "ours"), [(None, ()), (0, ()), (7, (7,))])
 async def test_claim_of_no_session_is_not_awaited(autojump_clock, controller, ours):
-    """It belongs to no session, or to a former one of ours."""
+    """The claim belongs to no session, or to a former one of ours."""
     seconds, told = await waited(Keeper(controller, ours=ours))
     assert (seconds, told) == (0, [])
 
@@ -85,7 +85,7 @@ async def test_writing_mirror_is_not_overtaken(autojump_clock):
     assert (await waited(Keeper(7, written)))[0] is None
 
 
-async def test_patience_begins_at_mirrors_last_write(autojump_clock):
+async def test_patience_counts_from_mirrors_last_write(autojump_clock):
     seconds, _ = await waited(Keeper(7, [(0, 1), (3, 2), (9, 3)]))
     assert 9 + 6 - POLL_SECONDS < seconds <= 9 + 6 + 2 * POLL_SECONDS
 
@@ -101,7 +101,7 @@ async def test_vanished_claim_is_taken_over_at_once(autojump_clock):
 
 
 async def test_poll_of_claim_follows_patience(autojump_clock):
-    """It polls every quarter of the patience, and at least every two seconds."""
+    """The standby polls every quarter of its patience, and at least every two seconds."""
     keeper = Keeper(7)
     seconds, _ = await waited(keeper)
     assert keeper.reads == pytest.approx(seconds / 1.5, abs=2)

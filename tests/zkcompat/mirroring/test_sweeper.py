@@ -57,7 +57,7 @@ async def test_young_notes_stay_and_too_many_go(connect, monkeypatch):
 
 
 async def test_locked_or_misnamed_note_delays_no_other(connect, monkeypatch):
-    """Those without a number come first; a young one of them means nothing for the rest."""
+    """Notifications without a number come first; if one of these is young, others may still be old."""
     source = Source(build.broker(1), *topics(1))
     root = "/config/changes"
     async with running(connect, source) as mirror:

@@ -18,8 +18,8 @@ OLD, BORDER, YOUNG = NOW - LIFETIME_MS - 1, NOW - LIFETIME_MS, NOW
 
 
 class Tree:
-    """Notifications by name; `locked` ones cannot be deleted, `refused` ones not read, and in roots of `shut`
-    neither.
+    """Notifications by name; `locked` ones cannot be deleted, `refused` ones cannot be read; in the roots of `shut`
+    neither is possible.
     """
 
     def __init__(self, notes, locked=(), busy=(), refused=(), shut=False):
@@ -115,7 +115,7 @@ async def test_all_roots_are_swept_twice_a_minute(autojump_clock):
     assert swept == [(at, root) for at in (0, 30, 60) for root in NOTE_ROOTS]
 
 
-async def test_numbers_count_and_not_the_prefixes_before_them(sweep, monkeypatch):
+async def test_notes_are_ordered_by_number_alone(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
     found = await sweep({"z_0000000001": OLD, "a_0000000002": YOUNG, "b_0000000003": OLD})
     assert found.left == ["a_0000000002", "b_0000000003"]
@@ -157,7 +157,7 @@ async def test_undeletable_note_does_not_keep_others(sweep):
     assert found.held == []
 
 
-async def test_missing_right_holds_back_the_root(sweep):
+async def test_missing_permission_quarantines_the_root(sweep):
     found = await sweep({note(number): OLD for number in range(3)}, locked=[note(1)])
     assert found.left == [note(0), note(1), note(2)]
     assert (len(found.transactions), found.held) == (1, [("/root", "children")])

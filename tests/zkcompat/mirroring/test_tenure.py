@@ -79,7 +79,7 @@ async def test_suspects_are_entities_up_to_a_bound(tenure):
     await tenure.wait_suspects()
 
 
-async def test_waiting_for_no_suspects_includes_their_comparison(tenure, autojump_clock):
+async def test_wait_for_suspects_includes_their_comparison(tenure, autojump_clock):
     heard = []
 
     async def listen():
@@ -100,7 +100,7 @@ async def test_waiting_for_no_suspects_includes_their_comparison(tenure, autojum
     await tenure.wait_no_suspects()
 
 
-async def test_image_waiter_wakes_when_tree_shows_it(tenure, autojump_clock):
+async def test_image_waiter_wakes_when_image_is_written(tenure, autojump_clock):
     heard = []
 
     async def listen():

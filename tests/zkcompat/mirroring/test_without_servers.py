@@ -1,5 +1,5 @@
-"""Repeats the mirror's tests with a ZooKeeper in memory and a clock that jumps: each step takes no time, so none is
-omitted.
+"""Repeats the mirror's tests with a ZooKeeper in memory and a clock that jumps: the steps take no time, so all of them
+run.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from trimaran.zkcompat.zookeeper import session
 
 # They stop and start a real server, or need a process of their own.
 NOT_THESE = ("own_zookeeper", "zookeeper", "tmp_path")
-# A test that polls leaves no moment in which the clock could jump; other clients need a server.
+# A test that polls never lets the clock jump; other clients need a server.
 NOT_WITH = (
     "lowlevel.checkpoint()",
     "_expire(",
@@ -40,7 +40,7 @@ def connect(monkeypatch, at_once):
 
 
 def _by_the_clock(test):
-    """The clock of a test is an argument of its own."""
+    """A separate fixture for the clock of a test."""
 
     @wraps(test)
     async def run(autojump_clock, **given):

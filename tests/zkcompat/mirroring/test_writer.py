@@ -1,4 +1,4 @@
-"""The transactions that the writer makes of operations, in full, and what it reads and hides before."""
+"""The transactions into which the writer combines operations, in full, and the znodes that it reads and hides before."""
 
 import pytest
 import trio
@@ -139,7 +139,7 @@ async def test_other_refusals_hold_back_znode_and_dependents(caplog):
     kept = created("/notes/m", sequential=True, about="/a/0")
     assert await writer.write([created("/a/0"), created("/b/1"), tell, kept]) == 2
     assert paths_of(tenure)[-1] == ["/a/0", "/notes/m"]
-    # The right to create it is that of its parent, which all creations below need as well.
+    # Permission to create it is that of its parent, and all creations below the parent need it as well.
     assert [(entry.path, entry.action) for entry in writer.quarantine] == [("/b", "children")]
     assert len(caplog.records) == 1
     caplog.clear()
@@ -235,7 +235,7 @@ async def test_unhideable_znode_is_neither_written_nor_noted():
 
 
 async def test_batch_is_prepared_during_previous_write():
-    """No more than one batch is prepared: operations are made as they are needed."""
+    """No more than one batch is prepared, because operations are generated on demand."""
     made = []
     tenure = Tenure()
 

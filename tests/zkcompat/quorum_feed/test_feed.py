@@ -58,7 +58,7 @@ def test_history_is_bounded_and_found_by_offset():
     assert feed.image_at(last - HISTORY_MAX) is None
 
 
-def test_times_of_long_ago_are_kept_though_few():
+def test_few_commit_times_are_kept_for_days():
     """Even a lag of days is measured, in bounded memory."""
     times = CommitTimes()
     second, end = 500, 40 * SAMPLES_MAX
@@ -196,7 +196,7 @@ def feed_of(*times_ms, kept=2):
 
 
 def test_lag_beyond_history_uses_oldest_known_time(monkeypatch):
-    """Times are kept a second apart: the history may be more precise, or the only source."""
+    """Times are kept a second apart; the history may be more precise, or may be the only source."""
     monkeypatch.setattr(feeding, "now_ms", lambda: 9000)
     for times_ms, lags in (
         ((1000, 1200, 1400), [8000, 7800, 7600, 0]),
@@ -207,7 +207,7 @@ def test_lag_beyond_history_uses_oldest_known_time(monkeypatch):
         assert [feed.lag_ms(end) for end in (-1, *offsets)] == lags
 
 
-def test_commit_at_time_zero_counts_as_heard(monkeypatch):
+def test_commit_at_time_zero_counts(monkeypatch):
     monkeypatch.setattr(feeding, "now_ms", lambda: 0)
     feed, _ = feed_of(0)
     monkeypatch.setattr(feeding, "now_ms", lambda: 1)

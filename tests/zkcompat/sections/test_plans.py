@@ -1,4 +1,4 @@
-"""All operations for changes of every kind, in full: those of the plan, and those that recreate a tree."""
+"""All operations for changes of every kind, in full: those of a plan, and those that repair a tree."""
 
 import random
 from pathlib import Path
@@ -28,7 +28,7 @@ def said(operation):
     return " ".join(words) + data
 
 
-def test_operations_are_as_written():
+def test_operations_match_the_transcript():
     """`change SEED COUNT` are random records on top of the image, `damage SEED` is a tree with some faults."""
     image = EMPTY
     expected = []

@@ -95,7 +95,7 @@ COMPARED = [
     (STATE, state(), state(), True),
     (STATE, state(), state(controller_epoch=0), True),
     (STATE, state(), state(controller_epoch=4), True),
-    (STATE, state(), state(controller_epoch=6), False),  # of a later controller
+    (STATE, state(), state(controller_epoch=6), False),  # a later controller's state
     (STATE, state(), state(controller_epoch=-1), False),
     (STATE, state(), state(leader=2), False),
     (STATE, state(), state(leader_epoch=3), False),
@@ -121,7 +121,7 @@ COMPARED = [
     ("/brokers/ids/1", broker(), None, False),
     ("/brokers/ids/1", b"garbage", b"other garbage", False),
     ("/config/clients/c", config(**QUOTA), config(**QUOTA), True),
-    ("/config/clients/c", config(**QUOTA), config(**QUOTA, **SCRAM), True),  # of another tool
+    ("/config/clients/c", config(**QUOTA), config(**QUOTA, **SCRAM), True),  # another tool's data
     ("/config/clients/c", config(**QUOTA), config(**SCRAM), False),
     ("/config/clients/c", config(**QUOTA), config(producer_byte_rate="2"), False),
     ("/config/clients/c", config(**QUOTA), b"garbage", False),
@@ -130,7 +130,7 @@ COMPARED = [
     ("/config/clients/c", None, b"", True),
     ("/config/clients/c", None, b"garbage", False),
     ("/config/clients/c", b"garbage", b"other garbage", False),
-    ("/config/users/u", config(**QUOTA), config(**QUOTA, **SCRAM), False),  # mirrored here
+    ("/config/users/u", config(**QUOTA), config(**QUOTA, **SCRAM), False),  # a mirrored key
     ("/config/users/u", config(**QUOTA), config(**QUOTA, other="x"), True),
     ("/config/brokers/1", config(**THREADS), config(**THREADS, **PASSWORD), True),
     ("/config/brokers/1", config(**THREADS), config(**{"log.cleaner.threads": "2"}), False),
@@ -251,7 +251,7 @@ SHOWN_ACLS = [
 
 
 def test_acls_without_possible_znode_are_omitted():
-    """They have a filter's values, which no broker stores, or come from a later Kafka."""
+    """Such ACLs have values of filters, which no broker stores, or come from a later Kafka."""
 
     def is_so(row):
         members, is_shown = row
@@ -325,7 +325,7 @@ ORDERED = [
 ]
 
 
-def test_names_of_each_section_are_in_order():
+def test_names_of_each_section_are_sorted():
     """Brokers are ordered by number, all other names as strings."""
 
     def is_so(row):

@@ -65,7 +65,7 @@ async def test_foreign_credential_survives_quota_changes(connect):
 
 
 async def test_unhideable_znode_gets_no_secret_stops_nothing(connect):
-    """An administrator's tool created it, and then a secret credential is to be stored in it."""
+    """An administrator's tool created the znode, and then a secret credential has to be stored in it."""
     source = Source(build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="bob"))
     path = "/config/users/alice"
     async with connected(connect, auth=[("digest", "somebody:else")]) as other:
@@ -80,7 +80,7 @@ async def test_unhideable_znode_gets_no_secret_stops_nothing(connect):
             assert (await other.read(path)).data == b'{"version":1,"config":{}}'
             assert await other.read("/config/users/bob") is not None
             assert mirror.status.claims == 1
-            # As soon as the znode can be hidden, it is, and then gets the secret.
+            # As soon as the znode can be hidden, it is hidden, and then gets the secret.
             acl = [*CREATOR_ALL_ACL, make_digest_acl("mirror", "secret", all=True)]
             await other._answer(other._client.set_acls_async(path, acl), path)
             with trio.fail_after(PATIENCE):

@@ -79,7 +79,7 @@ def test_quotas_are_at_kafkas_paths():
 
 
 def test_user_acl_parents_are_created_once_and_stay():
-    """They are created only if needed: kafka-acls of Kafka 1.1 fails if they exist."""
+    """The parents are created only if needed: kafka-acls of Kafka 1.1 fails if they exist."""
     parents = ["create /kafka-acl/User", "create /kafka-acl-extended/prefixed/User"]
     lines, image = written(EMPTY, build.acl(1, "orders"))
     assert not set(parents) & set(render_paths(EMPTY) | render_paths(image))
@@ -154,8 +154,8 @@ def test_credentials_are_mirrored_only_if_enabled():
     assert tree["/config/users/alice"].secret
 
 
-def test_foreign_keys_stay():
-    """A tool wrote a credential next to quotas, while credentials are not mirrored."""
+def test_foreign_keys_are_preserved():
+    """A tool wrote a credential next to quotas, and credentials are not mirrored."""
     both = config(consumer_byte_rate=1, **{"SCRAM-SHA-256": SCRAM_TEXT}).encode()
     found = {"/config/users/alice": FoundZnode(both, version=7)}
 

@@ -25,7 +25,7 @@ class Ensemble:
         return ",".join(f"127.0.0.1:{ports[0]}" for ports in self._ports)
 
     def start(self, *numbers):
-        """Starts all of them together: a single one waits for a majority."""
+        """Starts all servers together, because a single server waits for a majority."""
         threads = [threading.Thread(target=self._start, args=(number,)) for number in numbers]
         for thread in threads:
             thread.start()
@@ -41,7 +41,7 @@ class Ensemble:
         return next(number for number, server in self.servers.items() if "leader" in _mode(server))
 
     def mode(self, number):
-        """Returns ZooKeeper's name of it, or nothing while it does not serve."""
+        """Returns the server's mode by ZooKeeper's name, or an empty text while the server does not serve."""
         try:
             return _mode(self.servers[number]).removeprefix("Mode: ")
         except OSError:

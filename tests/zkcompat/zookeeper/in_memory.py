@@ -64,7 +64,7 @@ class Znode:
     modified: tuple[int, int]
     children_zxid: int
     version: int = 0
-    # The number of children ever created, from which the next sequential one is numbered.
+    # The number of children ever created, which becomes the number of the next sequential child.
     made_below: int = 0
     children: frozenset[str] = frozenset()
 
@@ -123,7 +123,7 @@ class Ensemble:
         return Client(self, f"/{chroot}" if chroot else "", client_id, security)
 
     def end_session(self, session_id: int) -> None:
-        """Notifies its clients, and deletes its ephemerals in one transaction."""
+        """Notifies the session's clients, and deletes its ephemerals in one transaction."""
         for client in self.clients.pop(session_id, []):
             client.lose(KazooState.LOST)
         tree = Transaction(self, None)

@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 @pytest.mark.parametrize("length", [ANSWER_BYTES_MAX + 1, (1 << 31) - 1, -5])
 async def test_impossible_response_length_ends_the_connection(length):
-    """None of its bytes is awaited or kept."""
+    """No byte of the response is awaited or kept."""
     refused = trio.Event()
 
     async def lie(stream):
@@ -82,7 +82,7 @@ def lie_once(proxy, lie):
 
 
 def lie_and_hang_up(proxy, lie):
-    """The client believes the false response, and no other response follows on its connection."""
+    """Sends a false response, which the client accepts; no other response follows on its connection."""
 
     def cut(frame):
         proxy.harm = None
@@ -149,7 +149,7 @@ async def test_malformed_reply_drops_connection_keeps_session(proxy, lie):
 
 
 async def test_other_cluster_id_at_runtime_stops_writes(proxy, connect):
-    """A false response, or an outsider, must not end the mirror; and another cluster's tree is not changed."""
+    """A false response or an outsider must not end the mirror, and the tree of another cluster must not be changed."""
     source = Source(build.broker(1), *topics(1))
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
     async with running(through, source) as mirror, connected(connect) as person:
@@ -223,7 +223,7 @@ async def test_response_from_future_costs_no_session(proxy, connect):
         session_id = mirror.keeper.session_id
         claims = mirror.status.claims
         lie_and_hang_up(proxy, lambda frame: frame[:4] + struct.pack("!q", 1 << 60) + frame[12:])
-        with suppress(UncertainOutcomeError):  # another response may have been the one
+        with suppress(UncertainOutcomeError):  # another response may have caused it
             await mirror.keeper.children("/zookeeper")
             await mirror.keeper.children("/zookeeper")
         await reached(mirror, lambda s: s.claims > claims and s.state == "in step")
@@ -242,7 +242,7 @@ def say_nothing_once(proxy):
 
 
 async def test_unanswered_login_is_retried_within_the_session(proxy):
-    # The test would fail if a session timeout were waited for.
+    # The test would fail if a session timeout were awaited.
     config = KeeperConfig(proxy.connect, 2 * 1000 * int(PATIENCE))
     async with open_keeper(config) as keeper:
         assert await keeper.wait_connected(PATIENCE)
@@ -256,7 +256,7 @@ async def test_unanswered_login_is_retried_within_the_session(proxy):
 
 
 async def test_client_without_accepting_server_ends_at_once(proxy, monkeypatch):
-    # As after several failed attempts; the test would fail if it waited for this one.
+    # As after several failed attempts; the test would fail if this timeout were awaited.
     monkeypatch.setattr(kazoo_client, "OPENING_SECONDS", 2 * PATIENCE)
     asked = threading.Event()
 
@@ -286,7 +286,7 @@ async def test_short_connection_loss_is_noticed(connect):
 
 async def test_wiped_data_is_noticed_before_session_timeout(own_zookeeper, tmp_path):
     source = Source(build.broker(1), *topics(3))
-    session_ms = 2 * 1000 * int(PATIENCE)  # the test would fail if it were waited for
+    session_ms = 2 * 1000 * int(PATIENCE)  # the test would fail if this timeout were awaited
     async with running(own_zookeeper.connect, source, session_timeout_ms=session_ms) as mirror:
         await in_step(mirror, source)
         for _ in range(50):  # a zxid far beyond those of a new server

@@ -21,7 +21,7 @@ STEPS = 300
 OWN, OTHER = [("digest", "own:secret")], [("digest", "other:secret")]
 
 
-async def test_random_steps_have_the_same_answers(connect, monkeypatch):
+async def test_random_steps_have_the_same_results(connect, monkeypatch):
     for seed in range(3):
         with monkeypatch.context() as patch:
             patch.setattr(session, "make_client", Ensemble(lambda: 0).client)

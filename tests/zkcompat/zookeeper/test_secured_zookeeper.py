@@ -27,7 +27,7 @@ PROVIDER = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
 
 
 def _pkcs8(pem):
-    """Returns the only form of a key that ZooKeeper reads."""
+    """Returns the key in the only form that ZooKeeper reads."""
     key = serialization.load_pem_private_key(pem.encode(), None)
     form = serialization.PrivateFormat.PKCS8
     plain = serialization.NoEncryption()
@@ -122,8 +122,8 @@ async def test_wrong_password_is_reported(secured):
             assert not await keeper.wait_connected(0.1)
 
 
-# RFC 2831, 4: its uri is replaced by ZooKeeper's, so the digests differ; these were computed by the JDK's own server,
-# which accepted them.
+# RFC 2831, section 4: its uri is replaced by ZooKeeper's, so the digests differ. The JDK's own server computed these,
+# and accepted them.
 CHALLENGE = (
     b'realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",qop="auth",charset=utf-8,algorithm=md5-sess'
 )

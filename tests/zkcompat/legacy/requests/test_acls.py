@@ -53,7 +53,7 @@ def order_of(data, *entries):
          "/kafka-acl-extended/prefixed/Topic/pay"),
     ],
 )  # fmt: skip
-def test_notes_of_every_version(data, prefixed, path):
+def test_notes_of_every_version_are_read(data, prefixed, path):
     assert resource_of_note(data, prefixed=prefixed).path == path
 
 

@@ -51,7 +51,7 @@ def changes(request):
         (b'{"version":2,"entity_path":"ips/10.0.0.1"}', "/config/ips/10.0.0.1"),
     ],
 )  # fmt: skip
-def test_notes_of_every_version(note, path):
+def test_notes_of_every_version_are_read(note, path):
     assert entity_of_note(note).path == path
 
 
@@ -86,7 +86,7 @@ def test_differing_configs_are_set_missing_ones_deleted():
 
 
 def test_znode_equal_to_image_needs_no_request():
-    """Therefore a mirror repeats no request of its predecessor, and does not treat its own change notifications as a
+    """Therefore a mirror repeats no request of its predecessor, and does not take its own change notifications for a
     tool's.
     """
     same = znode(retention__ms="1000", segment__bytes="2000")
@@ -116,7 +116,7 @@ def test_secrets_of_brokers_are_left_alone():
         assert "encoded" not in refused
 
 
-def test_quotas():
+def test_quotas_are_set_and_removed():
     data = znode(producer_byte_rate="5", request_percentage="12.5")
     (request,) = decide(entity_of("users/alice"), data, IMAGE)
     assert request.kind is RequestKind.QUOTA

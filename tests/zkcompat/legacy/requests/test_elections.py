@@ -53,7 +53,7 @@ def test_invalid_request_is_removed(data):
     assert request.cleanup == CLEANUP
 
 
-def test_many_partitions_are_asked_in_portions():
+def test_many_partitions_are_requested_in_portions():
     count = PARTITIONS_IN_REQUEST + 1
     image = build.image_of(
         build.topic("t", build.T1), *[build.partition(build.T1, i, [1]) for i in range(count)]

@@ -60,7 +60,7 @@ def test_other_target_is_requested():
     assert advance(OLD, STILL, {("t", 0): (1, 2)}).request is not None
 
 
-def test_partitions_leave_one_by_one():
+def test_completed_partitions_are_removed_one_by_one():
     records = [build.topic("t", build.T1)]
     for index, changes in enumerate([{"replicas": [2]}, {"replicas": [1, 2], "adding_replicas": [2],
                                      "removing_replicas": [1]}]):  # fmt: skip
@@ -76,7 +76,7 @@ def test_partitions_leave_one_by_one():
 
 
 def test_completed_move_may_be_requested_again():
-    """Another one is running, so the znode stays; the partition was moved back by other means."""
+    """Another move is running, so the znode stays; the partition was moved back by other means."""
     other = ("t", 1)
     records = [build.topic("t", build.T1), build.partition(build.T1, 0, [1, 2])]
     records.append(build.partition(build.T1, 1, [1]))
@@ -104,7 +104,7 @@ def test_invalid_request_is_removed(data):
     assert progress.write == DELETE
 
 
-def test_nothing_to_move_is_done():
+def test_move_without_change_is_done():
     assert advance(b'{"version":1,"partitions":[]}', STILL, {}).write == DELETE
 
 

@@ -62,7 +62,7 @@ def test_invalid_request_creates_nothing(data):
     assert len(request.refused) == 1
 
 
-def test_earlier_created_topic_is_obeyed():
+def test_topic_created_earlier_is_requested():
     (quorum_request,) = decide("new", CREATED["1.1"], None, EMPTY).quorum_requests
 
     def said(code):
@@ -75,7 +75,7 @@ def test_earlier_created_topic_is_obeyed():
     ]
 
 
-def test_more_partitions():
+def test_added_partitions_are_requested():
     data = b'{"version":1,"partitions":{"3":[2],"1":[2,1],"0":[1,2],"2":[1]}}'
     request = decide("t", data, None, IMAGE)
     assert request.kind is RequestKind.PARTITIONS
