@@ -19,8 +19,8 @@ IN_FLIGHT_MAX = 2000
 
 class Load:
     """Produces with idempotence and acks=all until the block ends. `acked` maps each value, which is sent once, to
-    (partition, offset). The offset is None if the response was lost and the client concluded from the acceptance of the
-    next batch that this one was written.
+    (partition, offset). The offset is None if the response was lost, but the client knows from the accepted next batch
+    that this one was written.
     """
 
     def __init__(self, bootstrap, topic, partitions):

@@ -51,7 +51,7 @@ def node(tmp_path_factory):
 
 @pytest.fixture
 def asked(node, capsys, monkeypatch):
-    """Returns a function that runs a command as a user, None for the operator: its exit code, and what it said."""
+    """Returns a function that runs a command as a user, None for the operator: its exit code and output."""
     monkeypatch.setattr("trimaran.cli.app._end_like_ctrl_c", lambda: None)  # this process continues
 
     def ask(words, user=None):

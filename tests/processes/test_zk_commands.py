@@ -1,4 +1,4 @@
-"""`zk start` and `zk mirror` when they are stopped, or when a server or port that they need is unavailable."""
+"""`zk start` and `zk mirror`: how they stop, and what they do without a server or port that they need."""
 
 import contextlib
 import json
