@@ -80,7 +80,7 @@ def analysed(engine, name, **views):
     dark = frame.copy()
     for column in dark.select_dtypes("datetime"):
         dark[column] = pd.NaT
-    analysis.plot(dark).to_json()  # a time beyond the range of pandas
+    analysis.plot(dark).to_json()  # no row has a time
     assert "nan" not in "".join(verdict.text for verdict in analysis.evaluate(dark))
     nothing = frame.iloc[:0]
     assert analysis.plot(nothing).layout.annotations
