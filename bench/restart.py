@@ -3,10 +3,10 @@
 Run: `python -m bench.restart [PARTITIONS] [DIRECTORY] [--written N] [--mib SIZE]`. A real process with both roles, RF
 1; every partition has a directory with a batch in it. It is stopped, and killed twice: once with nothing written, and
 once while N partitions have SIZE MiB each above their recovery points, which are checked on first use. Times are from
-the signal to the end, and from the start of the process to the line that says that it serves, to the time at which
-every partition has its leader, and until N of them have responded to a request. CPU seconds are shown, too, which other
-processes do not lengthen. The files are copies of those of one log: writing a hundred thousand files takes minutes on a
-busy file system. This time is not measured.
+the signal to the end of the process; and from its start until it prints that it serves, until every partition has its
+leader, and until N partitions have responded to a request. CPU seconds are shown, too, which other processes do not
+lengthen. The files are copies of those of one log: writing a hundred thousand files takes minutes on a busy file
+system. This time is not measured.
 """
 
 from __future__ import annotations

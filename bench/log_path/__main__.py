@@ -9,8 +9,8 @@ log; `read and send` does so from the log's start on and gives the slices to a s
 `recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
 
 CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in
-which the two take turns (compaction: of three, one log after the other); rounds (and those before, in which a JVM warms
-up) end by CPU time, so that a busy machine lengthens them without changing their work.
+which the two take turns; for compaction it is the best of three, one log after the other. Rounds, and the earlier ones
+that warm up the JVM, end by CPU time: a busy machine lengthens them without changing their work.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LZ4 frames, of independent blocks of 64 KiB as Kafka's Java client writes and reads them."""
+"""LZ4 frames with independent blocks of 64 KiB, as Kafka's Java client writes and reads them."""
 
 from __future__ import annotations
 

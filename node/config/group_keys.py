@@ -280,8 +280,8 @@ def _check_tags(text: str) -> None:
 
 
 def _check_bounds(key: str, value: int, of_server: Callable[[str], Any]) -> None:
-    """Compares with `group.share.min.delivery.count.limit` and `group.share.max.…` for `share.delivery.count.limit`, as
-    far as they exist.
+    """Compares with `group.share.min.delivery.count.limit` and `group.share.max.…` for `share.delivery.count.limit`, if
+    such keys exist.
     """
     kind, _, rest = key.partition(".")
     rest = rest.removeprefix("num.")

@@ -185,7 +185,7 @@ def _either(one: Boxes, other: Boxes) -> Boxes:
 
 
 def _hull(*boxes: Box) -> Box:
-    """Returns the least box that has all records of some boxes."""
+    """Returns the smallest box that contains all of the boxes."""
     offsets, times = boxes[0]
     for box in boxes[1:]:
         offsets, times = offsets.hull(box.offsets), times.hull(box.times)

@@ -49,6 +49,8 @@ class StreamOffsets(NamedTuple):
         return {**as_json(self.offsets), **{f"{name}{MARK}{id_}": {} for name, id_ in ids}}
 
     def recreated_in(self, later: TopicIds) -> list[str]:
-        """Returns the topics with other ids `later`; a topic without an id on one side is taken for the same."""
+        """Returns the topics whose ids in `later` are different; a topic without an id on either side counts as the
+        same.
+        """
         known = self.topic_ids
         return sorted(name for name in known if later.get(name, known[name]) != known[name])

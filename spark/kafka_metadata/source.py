@@ -11,17 +11,17 @@ kafka.controller.bootstrap.servers a running quorum instead, with kafka.security
 table                    records   a name of `TABLES`
 nodes                    leader    leader: the log of the latest epoch, then the longest | all |   records batches
                                    ids                                                             control snapshots
-recordTypes              all       names, parted by commas                                         records
-topics                   all       names, parted by commas                                         tables with topics
+recordTypes              all       names, separated by commas                                      records
+topics                   all       names, separated by commas                                      tables with topics
 asOfOffset, …Timestamp   the end   the last record that counts                                     image, histories
 startingOffsets, endingOffsets     {"__cluster_metadata":{"0":23}}; …Timestamp, …ByTimestamp too:  records, histories
-                                   as of kafka_log; the last is not included. Intervals that overlap them stay whole
+                                   as in kafka_log, the end is excluded; intervals that overlap this range stay whole
 includeControl           false     leader changes, voters, snapshot headers                        records
-includeUncommitted       false     what no majority of the voters' directories shares
+includeUncommitted       false     records that no majority of the voters' directories has
 includeSnapshots         needed    needed: if the log no longer begins at 0 | true | false         records control
 verifyCrc                true                                                                      records batches
 splitBytes               4 MiB     the size of a task                                              all
-storage.NAME                       an option of fsspec's, if the path is a URL                      all
+storage.NAME                       an option of fsspec, if the path is a URL                        all
 ```
 An option that has no effect on the table is refused.
 """

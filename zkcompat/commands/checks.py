@@ -66,7 +66,7 @@ def verify(
     watch: Callable[[VerifyReport], object] | None = None,
     interval_seconds: float = 0.0,
 ) -> VerifyReport:
-    """Compares every mirrored znode with the metadata image; with `watch` again and again, at the interval.
+    """Compares every mirrored znode with the metadata image; with `watch` repeatedly, at this interval.
 
     Raises ValueError, QuorumUnreachableError, ZooKeeperUnreachableError or ZNodeRefusedError.
     """

@@ -130,7 +130,7 @@ class Tenure:
         self._index = SectionIndex(self.sections)
 
     async def claim(self, leader: QuorumLeader) -> None:
-        """Takes over the claim, even from another mirror; later only our own, for a new leader.
+        """Takes over the claim, even from another mirror. Later calls renew our own claim for a new leader.
 
         Raises MirrorFencedError, PathRefusedError, UncertainOutcomeError or WrongClusterError.
         """

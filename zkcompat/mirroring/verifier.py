@@ -30,7 +30,7 @@ PARTS_GUESSED = 100
 # 3,000.
 PART_CPU_SECONDS = 1e-3
 ZNODE_CPU_SECONDS = 16e-6
-# The cost of a step of a transaction: most are sent repeatedly if one after another is refused.
+# The cost of a step of a transaction. A transaction is sent again without each refused step.
 STEP_CPU_SECONDS = 12e-6
 
 

@@ -1,7 +1,7 @@
 """One kind of mirrored entity: its part of the image, its znodes, and the operations for a change. Pure.
 
-An entity is named by text, as its znode is. The mirror owns the whole entity: a znode below its `roots` that is not
-among its `znodes` is extra, unless `spares` is true for it.
+The name of an entity is text, like that of its znode. The mirror owns the whole entity: a znode below its `roots` that
+is not among its `znodes` is extra, unless `spares` is true for it.
 """
 
 from __future__ import annotations

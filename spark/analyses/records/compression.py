@@ -32,7 +32,7 @@ WORTH_IT = 0.8  # a codec is worth considering if it needs at most this share of
 # characters of a topic's name below its bars: a longer name leaves no room for them
 NAME_LETTERS = 20
 
-# By offset, since finding the latest by time would sort all records.
+# Selects the latest records by offset, since selecting them by time would sort all records.
 SAMPLE_SQL = f"""
 SELECT /*+ BROADCAST(e) */ r.topic, r.key, r.value FROM {{records}} r JOIN (
   SELECT topic, partition, max(last_offset) AS last FROM {{batches}} GROUP BY topic, partition

@@ -16,7 +16,7 @@ Order of effects: the requests of a connection take effect in the order in which
 paused at `None`, `Compute` or `Blocking`, the next request of its connection does not begin. After the first `Wait` it
 may begin, so a handler that has yielded a `Wait` may only create its response afterwards.
 
-Errors: an exception out of an effect is raised in the handler at its `yield`. A KafkaError that leaves the handler is
+Errors: an exception of an effect is raised in the handler at its `yield`. A KafkaError that leaves the handler is
 answered by `on_error` of `@handles`. When the connection closes, the generator is closed: its `finally` blocks run.
 
 Memory: a generator keeps its request until the response is known, unless it deletes its reference before a `Wait` with
