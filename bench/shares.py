@@ -1,5 +1,5 @@
-"""Share groups and streams groups with Kafka's own clients: records that a share group takes in, the duration of an
-acknowledgement, and the time until the tasks of an application of Kafka Streams are active.
+"""Share groups and streams groups with Kafka's own clients: the rate of records that a share group receives, the
+duration of an acknowledgement, and the time until the tasks of an application of Kafka Streams are active.
 
 Both systems run at the same time, and are measured in turns, with one client process for each, which is warmed up by
 the same work.

@@ -1,8 +1,8 @@
 """Decides about each option of Spark's Kafka connector, and each property (`kafka.…`) of Kafka's clients.
 
-A job that moves from the connector carries such options. Each acts, has no effect (the reader says so once), or is
-refused with the reason and the remedy. Sources: `KafkaSourceProvider` of spark-sql-kafka-0-10 4.2, `ConsumerConfig` and
-`ProducerConfig` of Kafka 3.9 and 4.4.
+A job that is migrated from the connector may set such options. Each acts, has no effect (the reader says so once), or
+is refused with the reason and the remedy. Sources: `KafkaSourceProvider` of spark-sql-kafka-0-10 4.2, `ConsumerConfig`
+and `ProducerConfig` of Kafka 3.9 and 4.4.
 """
 
 from __future__ import annotations

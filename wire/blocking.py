@@ -254,7 +254,7 @@ class BlockingClient:
 
         Raises:
             RequestTimedOut: some were not found within the time limit of a call.
-            VersionMismatch: the node finds one at a time (before 3.0).
+            VersionMismatch: the node finds only one coordinator per request (before 3.0).
             KafkaError: this user may not look up one of them.
         """
         steps = find_coordinators(self.routing, wanted, ExponentialBackoff(uniform=_uniform))

@@ -65,7 +65,7 @@ def report(query: dict[str, Any], began: float, cpu: float, counted: int | None)
 
 
 def plan(query: dict[str, Any]) -> None:
-    """Plans a read without Spark, as the planning process does."""
+    """Plans a read without Spark, by the code that Spark's planning process runs."""
     from trimaran.spark.kafka_log.source import KafkaLogSource
 
     source = KafkaLogSource({**query["options"], "path": query["path"]})

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from trimaran.spark.analyses.analysis import REGISTERED, Analysis
 
-# Each is a module below `trimaran.spark.analyses`, with a function of its own name that `@analysis` registers.
+# Each is a module below `trimaran.spark.analyses`, with a function of the same name that `@analysis` registers.
 ORDER = (
     "partitions.partition_availability",
     "partitions.replication_timeline",

@@ -192,7 +192,9 @@ def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[NodeId]:
 
 
 def _voters_in(batch: BatchView | None) -> frozenset[NodeId] | None:
-    """Returns the voters in the last of its control records that names any; None without one, or if it is damaged."""
+    """Returns the voters in the last of its control records that names any; None if there is none, or the snapshot is
+    damaged.
+    """
     told = None
     if batch is None or not batch.is_control:
         return told

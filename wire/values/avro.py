@@ -32,8 +32,8 @@ SCALE_MAX = 1_232
 """The maximum number of decimal places."""
 
 _DECIMAL = "bounded-decimal"
-# The exceptions of Python that fastavro, which documents none, raises for malformed bytes and schemas. Its own
-# SchemaResolutionError and SchemaParseException are not subclasses of these.
+# fastavro documents no exceptions. For malformed bytes and schemas it raises these, and its own SchemaResolutionError
+# and SchemaParseException, which are not subclasses of these.
 _REFUSED = (
     *(ArithmeticError, AttributeError, EOFError, LookupError, RecursionError, TypeError),
     ValueError,  # includes UnicodeDecodeError and fastavro's UnknownType

@@ -1,4 +1,4 @@
-"""`run_mirror`: the mirror as a process of its own."""
+"""`run_mirror`: the mirror as a separate process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Offsets of old consumers in ZooKeeper: `/consumers/GROUP/offsets/TOPIC/PARTITION`, plain decimal text.
 
 Implements `broker/groups/zookeeper_offsets.py` over a session of its own. A request never waits for a session: without
-one it is refused at once, and with one it is given `SECONDS_MAX`. These znodes belong to consumers, which write them
-too, so there is no guard: the last writer wins. Source: `KafkaZkClient`, `ConsumerOffset` of Kafka 2.8.
+a session it fails immediately, and with one it may take `SECONDS_MAX`. These znodes belong to consumers, which write
+them too, so there is no guard: the last writer wins. Source: `KafkaZkClient`, `ConsumerOffset` of Kafka 2.8.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _SINGLE = {
     REASSIGN_PARTITIONS: RequestKind.REASSIGNMENT,
     PREFERRED_REPLICA_ELECTION: RequestKind.ELECTION,
 }
-# Each child is a write of its own.
+# Each child is a separate write.
 _PARENTS = {DELETE_TOPICS: RequestKind.DELETION, BROKER_TOPICS: RequestKind.TOPIC}
 
 

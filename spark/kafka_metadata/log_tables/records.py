@@ -312,7 +312,7 @@ Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]
 
 
 def _of_messages(applies: Callable[[type], bool], cells: Cells) -> Value:
-    """Returns the value of a column that is made of decoded messages; null for messages of other classes."""
+    """Returns the value of a column that is computed from decoded messages; null for messages of other classes."""
 
     def value(chunk: MetadataChunk) -> pa.Array | Sequence[Any]:
         if not any(map(applies, set(map(type, chunk.messages)))):

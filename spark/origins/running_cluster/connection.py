@@ -1,4 +1,5 @@
-"""The connection to a running cluster: Kafka's client properties as options `kafka.…`, and the client made of them.
+"""The connection to a running cluster: Kafka's client properties as options `kafka.…`, and the client created from
+them.
 
 Every known property has an effect; all others are refused, since they would be ignored silently. The settings travel to
 executors, so files that they name (trust stores) must exist there, too.

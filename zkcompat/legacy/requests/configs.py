@@ -105,7 +105,7 @@ def entity_of(entity_path: str) -> ConfigEntity | None:
         case [("users" | "clients" | "ips") as kind, name]:
             return ConfigEntity(path, quota=((_QUOTA_PARTS[kind], quoted_name(name)),))
         case ["users", user, "clients", client]:
-            # In alphabetical order, as the image has them.
+            # In alphabetical order, as in the image.
             return ConfigEntity(
                 path, quota=((CLIENT_ID, quoted_name(client)), (USER, quoted_name(user)))
             )
