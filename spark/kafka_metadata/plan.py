@@ -192,7 +192,7 @@ def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[NodeId]:
 
 
 def _voters_in(batch: BatchView | None) -> frozenset[NodeId] | None:
-    """Returns the voters in the last of its control records that names any; None if there is none, or the snapshot is
+    """Returns the voters in the last control record of the batch that names any; None if there is none, or it is
     damaged.
     """
     told = None

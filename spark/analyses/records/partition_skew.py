@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
 from trimaran.spark.analyses.plots import GREY, figure, nothing, short
 
-SKEW_MAX = 2.0  # the busiest partition divided by the mean: above this one broker and one consumer have most of the work
+SKEW_MAX = 2.0  # busiest partition divided by the mean: above this one broker has most of the work
 
 SQL = """
 WITH held AS (
