@@ -203,7 +203,7 @@ class Segment:
         self.write_indexes()
 
     def seal(self) -> None:
-        """Completes the indexes, because no records will be appended for now. Raises OSError."""
+        """Completes the indexes of a segment to which no more records will be appended soon. Raises OSError."""
         if self._is_preallocated:
             self.files.truncate(self.file, self.size)
             self._is_preallocated = False

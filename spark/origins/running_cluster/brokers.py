@@ -186,8 +186,8 @@ class BrokerOrigin:
     def _in_time(
         self, parts: Mapping[TopicPartition, Sequence[Part]]
     ) -> Mapping[TopicPartition, Sequence[Part]]:
-        """Returns the parts without the offsets before the first record with the least wanted time, which brokers find
-        by their indexes.
+        """Returns the parts without the offsets that are too early; brokers find the first record of a time by their
+        indexes.
 
         Negative times have other meanings for brokers.
         """
