@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.source_files import SourceFile, parsed, source_file
 
 TEST_NAME_WORDS_MAX = 8
-# Each advice with the pattern of its fault, within one sentence.
+# The pattern of each fault within one sentence, by the advice that is printed.
 FAULTS = {
     "name the subject, instead of a free who or whoever": re.compile(
         r"(^|[.;:,(] )((but|and|so|or|for|to|of|by|from|than) )?[Ww]ho(ever|m|se)? \w"

@@ -75,7 +75,7 @@ def test_long_sentence_is_detected():
         for s in sentences(f"# Title\n\n- {words}\n  {words}. Short.\n")
         if "word" in s or "Short" in s
     ]
-    assert len(one.split()) == 43  # with the hyphen
+    assert len(one.split()) == 43  # the hyphen counts as a word
     assert two == "Short"
 
 

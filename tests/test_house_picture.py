@@ -103,7 +103,7 @@ def imported(package: str, packages: AbstractSet[str]) -> set[str]:
 
 class Box(NamedTuple):
     package: str
-    lines: list[str]  # the names of its folders
+    lines: list[str]  # the names of the package's folders
     top: int
 
     @property

@@ -14,7 +14,7 @@ from tests.interop.suites.variants import VARIANTS
 PACKAGE = command_line.__package__
 MODULES = [suite for suite in SUITES if hasattr(suite, "__file__")]
 RUNS = {"command", "Popen", "run"}
-WITH_APT = {"dpkg"}  # not run where apt-get is missing
+WITH_APT = {"dpkg"}  # not run if apt-get is missing
 
 
 def modules(name, found):

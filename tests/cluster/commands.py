@@ -120,7 +120,7 @@ def _forker() -> _Forker:
     return _Forker()
 
 
-# In the process from which commands are forked:
+# The functions below run in the process from which commands are forked.
 
 
 def main(channel: socket.socket) -> None:

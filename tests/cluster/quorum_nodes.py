@@ -133,7 +133,7 @@ class QuorumNodes:
                         )
                     ready.set()
         finally:
-            directory._lock.release()  # Like the end of a process: nothing is flushed or recorded.
+            directory._lock.release()  # as at the end of a process, nothing is flushed or recorded
             member.gone.set()
 
     def close(self) -> None:

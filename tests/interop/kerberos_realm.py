@@ -73,7 +73,7 @@ class Realm:
         }
         names = {"realm": REALM, "port": port, "dir": directory}
         self.conf.write_text(KRB5_CONF.format(**names, more=""))
-        # Then a ticket is refused soon after its end.
+        # With a small skew, a ticket is refused soon after its end.
         self.kdc_conf = directory / "krb5-of-kdc.conf"
         self.kdc_conf.write_text(KRB5_CONF.format(**names, more=f"clockskew = {SKEW_SECONDS}"))
         (directory / "kdc.conf").write_text(KDC_CONF.format(**names))

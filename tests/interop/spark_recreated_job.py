@@ -91,9 +91,9 @@ def main(bootstrap, folder, directory=None):
     one.produce(200, "first")
     one.run("kafka_log", ours)
     one.produce(30, "second")
-    one.run("kafka", live)  # from our checkpoint
+    one.run("kafka", live)  # Spark's source continues from our checkpoint
     one.produce(40, "third")
-    one.run("kafka_log", ours)  # from its checkpoint
+    one.run("kafka_log", ours)  # our source continues from Spark's checkpoint
     one.delete()
     one.create(1)
     one.produce(500, "new")

@@ -52,7 +52,7 @@ def test_librdkafka(racks):
         "client.rack": RACK,
         "group.id": "rdkafka",
         "auto.offset.reset": "earliest",
-        "fetch.message.max.bytes": 20_000,  # many fetches
+        "fetch.message.max.bytes": 20_000,  # small, so that there are many fetches
         "statistics.interval.ms": 100,
         "stats_cb": lambda text: seen.append(json.loads(text)),
     }

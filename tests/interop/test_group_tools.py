@@ -14,7 +14,7 @@ from tests.interop.warm_tools import warm_tools
 TOPIC, GROUP, STREAMS = "tool-lines", "tool-workers", "tool-words"
 STABLE_SECONDS_MAX = 120
 VARYING = (
-    (r"127\.0\.0\.1:\d+ +\(\d+\)", "COORDINATOR"),  # of a group: address and node
+    (r"127\.0\.0\.1:\d+ +\(\d+\)", "COORDINATOR"),  # the address and node of a group's coordinator
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
     (r"(?<= )[A-Za-z0-9_-]{22}(?= )", "UUID"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
@@ -22,7 +22,7 @@ VARYING = (
     (
         r"(?<=fixed-)(StreamThread-)?\d+",
         r"\1N",
-    ),  # which of the members has which tasks: they have random ids
+    ),  # members have random ids, so the assignment of tasks varies
     (r"Cluster ID: .+", "Cluster ID: UUID"),
     (r"Local controller \d+", "Local controller N"),
 )

@@ -20,7 +20,7 @@ from trimaran.console.cluster import ConsoleCluster
 from trimaran.wire.blocking import BlockingClient
 
 VERSION = "1.0.1"
-SECONDS = 240.0  # three answers, each of a JVM that has just begun
+SECONDS = 240.0  # the time of three responses, each of a JVM that has just started
 # One metric of each kind of rule, from Strimzi's dashboards and our alerts.
 NAMES = (
     'kafka_server_raftmetrics_current_state{current_state="leader"',

@@ -93,7 +93,7 @@ def test_groups(cluster):
     ("kind", "tool"), [("share", "share-groups"), ("streams", "streams-groups")]
 )
 def test_groups_whose_members_heartbeat(cluster, monkeypatch, kind, tool):
-    """Each view of a group with a member and without one, and the lists by type and state."""
+    """Compares each view of a group with a member and without one, and the lists by type and state."""
     monkeypatch.setattr(group_members, "TOPIC", TOPIC)
     group = f"text-{kind}"
     with BlockingClient(cluster.bootstrap) as client:

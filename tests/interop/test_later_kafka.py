@@ -223,6 +223,6 @@ def test_spark_tables_count_unknown_records(kafka, types, where):
     unknown = sum(bool(UNKNOWN_TYPE.fullmatch(name)) for name in names)
     assert unknown or not any(row["kind"] == "unknown_records" for row in read["image"])
     counted = {name: read[name] for name, table in TABLES.items() if UNKNOWN in table.columns}
-    assert len(counted) == 10  # the histories and the image
+    assert len(counted) == 10  # all histories and the image
     assert {row["topic"] for row in counted["topic_history"]} >= {"before", "after"}
     assert {row["unknown_records"] for row in counted["partition_history"]} <= {0, unknown}

@@ -126,7 +126,7 @@ def test_users_are_created_changed_and_removed(node, zookeeper, version):
         assert by_our_command(node, mechanism, user, "first")
         assert by_kafka_python(node, mechanism, user, "first")
         assert by_librdkafka(node, mechanism, user, "first")
-    # From then on no other user can see it.
+    # After the first request, no other user can read the znode.
     with pytest.raises(AssertionError, match="NoAuth"):
         configs(version, zookeeper, user, "--delete-config", first, as_mirror=False)
 

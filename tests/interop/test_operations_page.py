@@ -176,7 +176,8 @@ def test_procedures_of_the_page_work(tmp_path):
             writing.wait_for_more()
             if cluster.active_controller() == 2:
                 cluster.run("chaos", "kill", "2")
-                cluster.run("chaos", "restart", "2")  # it is lost below while it is running
+                # this node loses its disk below, while it is running
+                cluster.run("chaos", "restart", "2")
             operator.lose_disk("controller-2")
             operator.follow("A voter is replaced", "controller-2")
             writing.wait_for_more()

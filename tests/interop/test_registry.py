@@ -180,7 +180,7 @@ def test_latest_version_of_a_subject_is_found(registry, ids, api):
 
 
 def test_values_of_confluent_serializers_are_decoded(registry, tmp_path):
-    """In an environment of its own, since the serializers need packages that this project does not."""
+    """The serializers run in a separate environment, since they need packages that this project does not."""
     environment = tmp_path / "environment"
     subprocess.run(["python3", "-m", "venv", environment], check=True)
     pip = [environment / "bin" / "pip", "install", "-q", "--disable-pip-version-check"]

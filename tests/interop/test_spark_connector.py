@@ -69,7 +69,7 @@ COMMITTED_CASES = {
 LENIENT = {"failOnDataLoss": "false"}
 FROM_400, TO_33 = {"startingOffsets": offsets(400, -2, -2)}, {"endingOffsets": offsets(33, -1, -1)}
 BEYOND = {"startingOffsets": offsets(9000, -2, -2)}
-# Both sources refuse these; each with a part of our text.
+# Options that both sources refuse, each with a part of our error text.
 REFUSED = {
     "a start above its end": ({**FROM_400, **TO_33}, "behind offset 33, where endingOffsets ends"),
     "the same, without fail": ({**FROM_400, **TO_33, **LENIENT}, "behind offset 33"),
@@ -140,7 +140,7 @@ REFUSED = {
     "no JSON of partitions": ({"assign": TOPIC}, "option assign"),
     "no task": ({"minPartitions": "0"}, "option minPartitions"),
 }  # fmt: skip
-# Only ours refuses these: the connector reads the other partitions, or takes the wrong time for the end.
+# Options that only our source refuses: the connector reads the other partitions, or takes the wrong time for the end.
 ONLY_OURS = {
     "an unknown partition assigned": ({"assign": json.dumps({TOPIC: [0, 7]})}, f"there is no {TOPIC}-7"),
     "a start beyond the log, in many tasks": ({**BEYOND, "minPartitions": "9"}, "behind offset"),

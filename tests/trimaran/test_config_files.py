@@ -25,7 +25,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes the file of a node that starts, except for `settings`."""
+    """Returns a function that writes the file of a valid node, with `settings` in place of some of its keys."""
 
     def write_(name="node.properties", **settings):
         path = tmp_path / name

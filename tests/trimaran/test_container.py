@@ -40,7 +40,7 @@ def test_container_without_variables_is_whole_cluster(tmp_path):
     assert config.is_controller
     container.format_new(config, {})
     identity = (tmp_path / "data" / "meta.properties").read_text()
-    container.format_new(config, {})  # when it restarts
+    container.format_new(config, {})  # as when the container restarts
     assert (tmp_path / "data" / "meta.properties").read_text() == identity
 
 
@@ -104,7 +104,7 @@ def test_container_serves_and_ends_by_sigterm(tmp_path):
     assert subprocess.run([*command, "--healthy"], env=environ, check=False).returncode == 1
     with subprocess.Popen(command, env=environ, stderr=subprocess.PIPE, text=True) as node:
         lines = (json.loads(line)["message"] for line in node.stderr)
-        assert "[KafkaServer id=1] started" in lines  # read until it exists
+        assert "[KafkaServer id=1] started" in lines  # lines are read up to this one
         assert subprocess.run([*command, "--healthy"], env=environ, check=False).returncode == 0
         trimaran("topics", "create", "t", "-b", client)
         trimaran("produce", "t", "-b", client, stdin="hello\n")

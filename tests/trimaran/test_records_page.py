@@ -15,7 +15,7 @@ from trimaran.testing import EmbeddedKafka
 PAGE = (ROOT / "docs" / "records.md").read_text()
 LINES = re.findall(r"^trimaran (.*)$", PAGE, re.MULTILINE)
 SALE = {"type": "record", "name": "Sale", "fields": [{"name": "id", "type": "long"}]}
-# By the beginning of a line: the number of lines that it prints, and its message.
+# For each command, by its beginning: the number of lines that it prints, and its message.
 EXPECTED = {
     "produce orders": (0, "2 records acknowledged\n"),
     "produce copy": (0, "8 records acknowledged\n"),

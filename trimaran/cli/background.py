@@ -79,6 +79,6 @@ def _run(log: Path, main: Main, report_fd: int) -> NoReturn:
 
 
 def _report(fd: int, text: str) -> None:
-    with contextlib.suppress(OSError):  # reported already, or the parent is gone
+    with contextlib.suppress(OSError):  # the outcome was reported already, or the parent has ended
         os.write(fd, text.encode())
         os.close(fd)

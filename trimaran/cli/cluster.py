@@ -331,7 +331,7 @@ def _reader_may_go() -> Iterator[None]:
 
 
 def _tell_ready(data: Path, began: float, output: str) -> None:
-    with contextlib.suppress(BrokenPipeError):  # of stderr
+    with contextlib.suppress(BrokenPipeError):  # stderr may have no reader
         _show_ready(data, began, output)
 
 

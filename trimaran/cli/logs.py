@@ -182,7 +182,7 @@ def _text(encoded: str | None) -> str:
 
 def _when(timestamp_ms: int) -> str:
     """Returns a time in UTC, or - if there is none."""
-    if not 0 <= timestamp_ms < 253_402_300_800_000:  # the year 10000
+    if not 0 <= timestamp_ms < 253_402_300_800_000:  # the first millisecond of the year 10000
         return "-" if timestamp_ms < 0 else f"{timestamp_ms} ms"
     seconds, milliseconds = divmod(timestamp_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"

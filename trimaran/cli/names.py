@@ -84,7 +84,7 @@ def expanded_topics(client: BlockingClient, words: Sequence[str]) -> list[str]:
 def topics_named(
     client: BlockingClient, words: Sequence[str] | None
 ) -> tuple[Sequence[Any], refused.UnknownName | None]:
-    """Returns the metadata of the topics that are named, or of all without words, and the error for those that do not
+    """Returns the metadata of the named topics, or of all topics if none is named, and the error for those that do not
     exist.
 
     Raises:

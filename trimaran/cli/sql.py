@@ -110,7 +110,7 @@ def _collected(found: DataFrame) -> list[dict[str, object]]:
         return [in_utc(row.asDict(recursive=True), found.schema) for row in found.collect()]
     except spark_errors.PySparkException:
         raise
-    except (ValueError, OverflowError) as error:  # of Python's datetime
+    except (ValueError, OverflowError) as error:  # Python's datetime cannot hold the time
         raise UserError(
             "the rows have a time that cannot be shown",
             f"a time is not between the years 1 and 9999: {error}",

@@ -63,7 +63,7 @@ def create(
     life_ms = client_tokens.AS_LONG_AS_ALLOWED_MS if days is None else round(days * _DAY_MS)
     with brokers.connected() as client:
         if dry_run:
-            client_tokens.token_rows(client)  # refused if the cluster has no tokens
+            client_tokens.token_rows(client)  # fails if the cluster does not support tokens
             say(f"would create a token owned by {owner or 'yourself'}; nothing was changed")
             return
         token = client_tokens.create_token(client, principal, renewers, life_ms)

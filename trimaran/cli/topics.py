@@ -16,7 +16,7 @@ from trimaran.client import topics as client_topics
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
-DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
+DEFAULT_OF_BROKERS = -1  # the brokers' num.partitions or default.replication.factor applies
 PARTITION_COLUMNS = (
     "partition",
     "leader",

@@ -36,7 +36,7 @@ def without_effect(
     try:
         rows = config_rows(client, resource_type, name, node, [key for key, _, _ in changes])
     except KafkaError:
-        return []  # the change itself may be permitted
+        return []  # the change itself may be permitted although the description is not
     own = _OWN[resource_type] if name else _OF_ALL_BROKERS
     by_name = {str(row["name"]): row for row in rows}
     return [change for change in changes if _is_without_effect(by_name.get(change[0]), own, change)]

@@ -171,7 +171,9 @@ def ensure_not_consumed(described_group: Mapping[str, Any], topics: Collection[s
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {described_group['group']}")
         refuse_consumed(topics, topics)
     consumed = {topic for member in members for topic in member["topics"]}
-    consumed |= {topic for member in members for topic in member["assignment"]}  # also by a pattern
+    consumed |= {
+        topic for member in members for topic in member["assignment"]
+    }  # also topics that match a pattern
     refuse_consumed(topics, consumed)
 
 

@@ -39,7 +39,8 @@ def deletion_in(
     """Returns the deletion of all records before a position. Raises KafkaError: the position is beyond the end."""
     offset = before.offset_in(client, partition)
     start = end_offset(client, partition, EARLIEST_TIMESTAMP)
-    end = end_offset(client, partition, LATEST_TIMESTAMP)  # last: records may be written meanwhile
+    # read last, since records may be written meanwhile
+    end = end_offset(client, partition, LATEST_TIMESTAMP)
     if offset > end:
         raise out_of_range(partition, offset, start, end)
     return RecordDeletion(partition, start, max(start, offset))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 WIDTH = 1000  # the size of the plot, in the units of its view box
 ROW_HEIGHT = 26
-_LEAST_WIDTH = 2.0  # makes short intervals visible
+_LEAST_WIDTH = 2.0  # the minimum width of a bar, so that short intervals are visible
 
 
 @dataclass(frozen=True, slots=True)

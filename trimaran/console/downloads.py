@@ -22,7 +22,7 @@ def download(question: PageRequest, part: str) -> Response:
             "null has no bytes",
             "its page shows the record",
         )
-    name = f"{where.topic}-{where.partition}-{offset}.{part}"  # topics are named in ASCII
+    name = f"{where.topic}-{where.partition}-{offset}.{part}"  # ASCII, as names of topics are
     return Response(
         bytes(data),
         media_type="application/octet-stream",

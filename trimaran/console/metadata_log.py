@@ -96,7 +96,7 @@ class MetadataHistory:
         self._replay = Replay()
         self._batches: deque[BatchState] = deque()
         self._bytes = 0
-        self._states: list[tuple[Offset, Replay]] = []  # by next offset, ascending
+        self._states: list[tuple[Offset, Replay]] = []  # states by their next offset, ascending
         self._events: deque[MetadataEvent] = deque(maxlen=EVENTS_MAX)
         self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
         self._configs: deque[ConfigChange] = deque(maxlen=CONFIGS_MAX)

@@ -44,7 +44,7 @@ def _holds(process: Path, inodes: set[str]) -> bool:
     wanted = {f"socket:[{inode}]" for inode in inodes}
     try:
         descriptors = list((process / "fd").iterdir())
-    except OSError:  # ended meanwhile, or another user's
+    except OSError:  # the process has ended meanwhile, or belongs to another user
         return False
     return any(_link(descriptor) in wanted for descriptor in descriptors)
 
@@ -52,7 +52,7 @@ def _holds(process: Path, inodes: set[str]) -> bool:
 def _link(descriptor: Path) -> str | None:
     try:
         return os.readlink(descriptor)
-    except OSError:  # closed meanwhile, such as the descriptor that listed our own ones
+    except OSError:  # closed meanwhile, as the descriptor by which our own ones were listed
         return None
 
 

@@ -87,7 +87,7 @@ class ConnectionFaults:
         self._rewriter = rewriter
         self._number = 0
         self._software = ""
-        # A node knows the users of its connections; a proxy sees their logins pass.
+        # A node has the users of its connections; a proxy has to read them from the logins that pass through it.
         self._login_seen = SeenLogin() if rewriter is not None else None
         self._outstanding: deque[OutstandingRequest] = deque()
         self._tickets: list[int] = []

@@ -136,7 +136,7 @@ def _check_action(action: FaultAction, match: RuleMatch, pairs: list[tuple[ApiKe
         case CorruptRecords():
             _check_apis(match, _WITH_RECORDS[action.side], "corrupt")
         case _:
-            pass  # possible for each request and response
+            pass  # other actions are possible for each request and response
 
 
 def _check_apis(match: RuleMatch, possible: frozenset[ApiKey], key: str) -> None:

@@ -197,7 +197,7 @@ def _run_main(main: Callable[[Callable[[], None]], None], on_ready: Callable[[],
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return error.exit_code
-    except SystemExit as ended:  # it has reported the error
+    except SystemExit as ended:  # the function has reported its error
         return ended.code if isinstance(ended.code, int) else 1
     return 0
 

@@ -32,7 +32,7 @@ FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181, "console":
 # exporters.
 FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604, "mirror": 9804}
 SUPERVISOR_LOG = "supervisor.log"
-CONTROL_LOG = "control.log"  # of faults on demand in the background
+CONTROL_LOG = "control.log"  # the log of the process that serves faults on demand
 _BACKSLASH, _BLANK, _DELETE = ord("\\"), ord(" "), 0x7F
 NODES_MAX = 10  # the ids of controllers are below those of brokers
 

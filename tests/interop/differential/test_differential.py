@@ -109,7 +109,7 @@ def secured(tmp_path):
 
 
 class Clusters:
-    """Both clusters, with an Admin client each."""
+    """Both clusters, each with its own Admin client."""
 
     def __init__(self, kafka, quorum, connect, clients):
         self.kafka, self.quorum, self.connect = kafka, quorum, connect

@@ -18,12 +18,12 @@ Names = Mapping[str, str]
 
 # Fields that have other names in later versions of Kafka; the encoding did not change.
 RENAMED = {
-    "generationId": "generationIdOrMemberEpoch",  # of TxnOffsetCommit
+    "generationId": "generationIdOrMemberEpoch",  # a field of TxnOffsetCommit
     "candidateEpoch": "replicaEpoch",
     "candidateId": "replicaId",
     "candidateDirectoryId": "replicaDirectoryId",
     "clientMetricsResources": "configResources",
-    "name": "resourceName",  # of ListClientMetricsResources
+    "name": "resourceName",  # a field of ListClientMetricsResources
 }
 
 

@@ -204,7 +204,7 @@ class Commands:
         environ = {
             **os.environ,
             "KCL_NO_CONFIG_FILE": "1",
-            "HOME": str(work),  # without the user's settings
+            "HOME": str(work),  # a folder without the user's settings
             "BROKERS": bootstrap.replace(",", " "),  # the format of kafkactl
         }
         words = (self.program, *((self.brokers, bootstrap) if self.brokers else ()))

@@ -9,7 +9,7 @@ FOLDER = Path(__file__).parent / "results"
 CLIENTS = FOLDER / "clients.json"
 KAFKAS = FOLDER / "kafkas.json"
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-Suite = dict[str, dict[str, str]]  # by test: its state by kind of cluster
+Suite = dict[str, dict[str, str]]  # the state of each test, by kind of cluster
 
 
 def load(suite: str) -> Suite:

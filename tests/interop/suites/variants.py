@@ -124,7 +124,7 @@ VARIANTS = (
         "kafka-javascript-consumer",
         "groups by KIP-848",
         kafka_javascript,
-        # As its own cluster has them.
+        # The settings of the cluster in the suite's own scripts.
         settings={
             "group.consumer.min.session.timeout.ms": "6000",
             "group.consumer.session.timeout.ms": "10000",

@@ -195,7 +195,7 @@ def test_end_offsets_are_requested_once_per_leader():
         ("t", 0): LeaderOf(1, 0),
         ("t", 1): LeaderOf(2, 0),
         ("s", 0): LeaderOf(1, 0),
-        ("t", 2): LeaderOf(9, 0),  # not a known broker
+        ("t", 2): LeaderOf(9, 0),  # the metadata has no broker 9
     }
     wanted = [TopicPartition(*pair) for pair in (*leaders, ("t", 3))]
     answers = [listed(("t", 0, 7, 0), ("s", 0, 8, 3)), listed(("t", 1, 9, 0))]

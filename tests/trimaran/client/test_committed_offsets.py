@@ -19,7 +19,7 @@ async def test_negative_offset_is_invalid(tmp_path):
 
         def committed():
             with BlockingClient(one.cluster.bootstrap) as client:
-                committed_offsets(client, "g")  # looks up the coordinator, or waits for it
+                committed_offsets(client, "g")  # waits until the group has a coordinator
                 partitions = [
                     OffsetCommitRequestPartition(
                         partition_index=index, committed_offset=offset, committed_metadata=""

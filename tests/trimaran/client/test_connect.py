@@ -97,7 +97,7 @@ def error_text(error, *addresses):
     text = f"{error}\n  exit code: {error.exit_code.name}"
     for address, name in zip(addresses, ("FIRST", "SECOND", "THIRD"), strict=False):
         text = text.replace(text_of(address), name)
-    text = re.sub(r"\[SSL.*", "[SSL …]", text)  # the library's own text
+    text = re.sub(r"\[SSL.*", "[SSL …]", text)  # OpenSSL's text varies by version
     return re.sub(r"\[Errno 104\].*|the node closed it", "it broke off", text)
 
 
@@ -182,7 +182,7 @@ def test_node_silent_for_a_second_is_skipped(monkeypatch):
             pass
     assert waited[0] == 1.0
     assert set(waited) == {1.0}
-    assert len(waited) == 4  # the connection, its reachability, TLS, ZooKeeper
+    assert len(waited) == 4  # waits of: the connection, the probe of the port, of TLS, of ZooKeeper
 
 
 SASL = [

@@ -213,7 +213,7 @@ def test_topic_is_described_with_offsets_and_sizes():
     client = Client(
         page([2, 1], cursor=3),
         page([3]),
-        offsets_of((1, 5)),  # first the leaders 1 and 2
+        offsets_of((1, 5)),  # start offsets from leaders 1 and 2
         offsets_of((2, 6)),
         offsets_of((1, 50)),
         offsets_of((2, 60)),

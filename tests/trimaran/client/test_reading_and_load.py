@@ -231,7 +231,7 @@ def test_figures_cover_run_and_recent_interval(monkeypatch):
     assert load.figures()["mb_per_second"] == 2.0
     assert load.wait(0)
     now[0] = 200.0
-    assert load.figures()["seconds"] == 2.0  # it has ended
+    assert load.figures()["seconds"] == 2.0  # the run has ended
 
 
 def test_first_client_error_ends_the_run():

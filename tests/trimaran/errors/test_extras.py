@@ -15,7 +15,7 @@ from trimaran.errors import extras
 from trimaran.errors.user_error import UserError
 
 ROOT = Path(__file__).resolve().parents[3]
-# those that develop trimaran itself, and the sum of the others
+# extras for developing trimaran itself, and the sum of the others
 NOT_LISTED = {"all", "dev", "docs", "fuzz"}
 
 

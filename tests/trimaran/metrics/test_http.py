@@ -102,9 +102,8 @@ async def test_stalled_connections_do_not_block_probes():
     async with serving(respond) as port, AsyncExitStack() as slow:
         for _ in range(http.CONNECTIONS_MAX):
             stream = trio.SocketStream(trio.socket.socket())
-            stream.setsockopt(
-                socket.SOL_SOCKET, socket.SO_RCVBUF, 4096
-            )  # the kernel's buffers hold less
+            # small, so that the kernel's buffers cannot hold the response
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             await stream.socket.connect(("127.0.0.1", port))
             await slow.enter_async_context(stream)
             await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")

@@ -156,7 +156,7 @@ async def test_scraper_gets_its_requested_format(tmp_path):
 
 
 def starting(tmp_path):
-    """Returns the monitor of a node without parts."""
+    """Returns the monitor of a node whose roles have not started."""
     config = server_config(
         {
             "node.id": "1",

@@ -53,7 +53,7 @@ async def test_acknowledgements_count_by_type(tmp_path):
         rig.produce(10)
         await first_fetch(rig)
         await rig.acknowledged(2, {0: [(0, 3, [1]), (4, 6, [2, 3, 0])]})
-        await rig.acknowledged(3, {0: [(4, 4, [1])]})  # refused: it was released
+        await rig.acknowledged(3, {0: [(4, 4, [1])]})  # refused, since the record was released
         await rig.acknowledged(4, {0: [(7, 9, [4])]}, is_renew_ack=True)
         assert chosen(scraped(rig), "sharegroupmetrics_recordack") == {
             ("sharegroupmetrics_recordacknowledgements_total", "Accept"): 4,
@@ -139,7 +139,7 @@ async def test_requests_of_share_groups_count_by_topic(tmp_path):
     [
         ("true", None, (2, 1, 0)),
         ("true", ErrorCode.TOPIC_AUTHORIZATION_FAILED, (0, 1, 1)),
-        ("false", None, (0, 0, 0)),  # given up before any request
+        ("false", None, (0, 0, 0)),  # records that were given up before any request to the queue
     ],
 )
 async def test_dead_letters_count_by_group(tmp_path, enabled, refusal, counts):

@@ -1,4 +1,4 @@
-"""When a controller runs the mirror."""
+"""The keys that enable the mirror in a controller."""
 
 import pytest
 

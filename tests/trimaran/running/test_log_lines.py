@@ -39,7 +39,8 @@ def written(monkeypatch):
     def begin(form):
         stderr = io.StringIO()
         monkeypatch.setattr("sys.stderr", stderr)
-        others, root.handlers = root.handlers, []  # that of the test runner, which would be closed
+        # the handler of the test runner would be closed
+        others, root.handlers = root.handlers, []
         set_up(config_of(**{"trimaran.log.format": form, "trimaran.log.level": "INFO"}))
         added.extend(root.handlers)
         root.handlers += others

@@ -98,7 +98,7 @@ def test_commit_without_response_is_stored(kafka):
     )
     assert values(consumer, 1) == [b"0"]
     lost = kafka.faults.add(api="OffsetCommit", group="committed", drop="response", times=1)
-    with contextlib.suppress(KafkaException):  # it may send the request again
+    with contextlib.suppress(KafkaException):  # librdkafka may send the request again
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     assert lost.applied == 1
     (stored,) = consumer.committed([TopicPartition(topic, 0)], timeout=60)

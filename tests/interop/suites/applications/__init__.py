@@ -14,7 +14,8 @@ from tests.interop.suites.applications import connect, flink, mirror_maker, stre
 from tests.interop.suites.applications.claims import Claims
 
 NAME = "applications"
-VERSION = apache_kafka.VERSION  # of Streams; `java_programs` has that of Connect and MirrorMaker
+# the version of Streams; `java_programs` has that of Connect and MirrorMaker
+VERSION = apache_kafka.VERSION
 NEEDS = ("java", "javac", "mvn")
 STARTS_NODES = True
 APPLICATIONS: dict[str, Callable[[str, Path, Claims], None]] = {
