@@ -392,7 +392,9 @@ class Record:
                 yield about.count
 
     def _counts_of_term(self, delivery: Delivery) -> Iterator[int]:
-        """Yields the counts that the leader of a delivery has given before; it may forget them with a session."""
+        """Yields the counts that the leader of a delivery has returned before; it may forget them at the end of a
+        session.
+        """
         for each in self.deliveries:
             if (
                 each is not delivery

@@ -82,7 +82,7 @@ def committed(bootstrap, count):
 
 @pytest.mark.parametrize("controller", ["ours", "kafka"])
 def test_coordinators_of_both_kinds_replace_each_other(tmp_path, controller):
-    """Each finds an open transaction with the other's records, and ends it as its producer requests."""
+    """Each coordinator finds an open transaction with the other's records, and ends it as its producer requests."""
     with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
         cluster.format(1, "--standalone")
         cluster.start(1)

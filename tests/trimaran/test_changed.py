@@ -110,7 +110,7 @@ def test_ending_a_missing_cluster_succeeds(called, tmp_path, command):
 
 
 def test_expiring_certificate_is_a_warning(called, tmp_path):
-    """A node starts with it."""
+    """A node starts with such a certificate."""
     key, chain = Certificates().expired()
     store = tmp_path / "store.pem"
     store.write_text(key + chain)

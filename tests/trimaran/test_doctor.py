@@ -30,7 +30,7 @@ def test_broken_format_of_another_package_is_named(tmp_path, monkeypatch):
 
 
 def test_formats_of_spark_are_not_missed_without_spark(monkeypatch):
-    """They cannot be loaded without Spark, and need not be."""
+    """The formats cannot be loaded without Spark, and are not needed then."""
     monkeypatch.setattr(doctor, "find_spec", lambda name: None)
     found = doctor.spark_formats()
     assert (found.level, found.found) == ("ok", "Spark is not installed")

@@ -1,4 +1,4 @@
-"""A local cluster's files are obeyed only if no other user can have written them."""
+"""A local cluster's files are used only if no other user can have written them."""
 
 import json
 import os

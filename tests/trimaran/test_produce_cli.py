@@ -108,7 +108,9 @@ def test_format_names_parts_of_line(kafka, topic, called):
 
 
 def test_rows_of_consume_are_same_records(kafka, topic, called):
-    """Keys, values and headers are bytes of every kind, in several partitions; they are in the same ones again."""
+    """Keys, values and headers are bytes of every kind, in several partitions; each record is in the same partition
+    again.
+    """
     parts = [None, b"", b"text", b"\xff\0\n", "ä€😀".encode(), bytes(range(256))]
     rows = [
         json.dumps(

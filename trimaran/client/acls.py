@@ -134,7 +134,7 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
 def are_present(
     client: BlockingClient, pattern: Pattern, principal: str, wanted: Iterable[Acl]
 ) -> bool:
-    """Returns whether there are all of these ACLs already; False if the client may not see them."""
+    """Returns whether all of these ACLs exist already; False if the client may not see them."""
     try:
         return set(wanted) <= set(acls_of(client, pattern, principal))
     except KafkaError:

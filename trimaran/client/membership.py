@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trimaran.wire.schema import Message
 
 JOINING, LEAVING = GroupEpoch(0), GroupEpoch(-1)
-# The coordinator has removed the member, for example after a pause without heartbeats: it joins again.
+# The coordinator has removed the member, for example after a pause without heartbeats; the member joins again.
 REMOVED = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 

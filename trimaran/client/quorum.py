@@ -120,5 +120,7 @@ def _row(replica: Any, role: str, end: Offset, now: int) -> dict[str, Any]:
 
 
 def _ago(timestamp_ms: int, now: int) -> int | None:
-    """Returns the milliseconds since a time of the leader, by its own clock; None if it sent none."""
+    """Returns the milliseconds between a time in the leader's response and the response, by the leader's clock; None if
+    the response has no such time.
+    """
     return None if timestamp_ms < 0 else max(0, now - timestamp_ms)

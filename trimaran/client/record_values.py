@@ -1,4 +1,4 @@
-"""Keys and values of records as JSON, and what decodes and encodes them: see `record_codecs` for the codecs."""
+"""Keys and values of records as JSON, and the interface of their codecs, which are in `record_codecs`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class PartCodec(Protocol):
 
 
 class Codecs(NamedTuple):
-    """The codecs of keys and of values; None for bytes as they are."""
+    """The codecs of keys and of values; None leaves the bytes unchanged."""
 
     key: PartCodec | None = None
     value: PartCodec | None = None
 
 
-# Keys and values as they are.
+# Leaves keys and values unchanged.
 AS_BYTES = Codecs()

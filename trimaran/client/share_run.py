@@ -1,4 +1,4 @@
-"""The part of a share group that one run of a consumer reads, without I/O: up to where, and how often each record."""
+"""Decides, without I/O, which records of a share group one run of a consumer delivers, and when it ends."""
 
 from __future__ import annotations
 

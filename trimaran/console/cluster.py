@@ -57,8 +57,9 @@ class ConsoleCluster:
     """The cluster of the console. `controllers` and `zookeeper` are None if they were not named: pages that need them
     say so.
 
-    `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
-    cluster. `metrics` returns the addresses of metrics by the name of their node. `codecs` decode keys and values.
+    `settings` are client keys for brokers and controllers; `command_config` is the file with the keys for ZooKeeper.
+    `data` is the directory of a local cluster. `metrics` returns the addresses of metrics by the name of their node.
+    `codecs` decode keys and values.
     """
 
     def __init__(

@@ -172,7 +172,7 @@ def values_of(text: str) -> Values:
     """Returns the numbers of `SERIES` in a text of metrics. Raises UserError if it is invalid."""
     wanted = tuple(series.metric for series in SERIES)
     lines = "\n".join(
-        # There is one of these for each topic, too, and parsing them costs a hundred times as much as skipping them.
+        # These metrics also exist for each topic; parsing those lines costs a hundred times as much as skipping them.
         line
         for line in text.splitlines()
         if line.startswith(wanted) and 'topic="' not in line

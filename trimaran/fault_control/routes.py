@@ -1,4 +1,4 @@
-"""The operations of the control, in one table: the application and the OpenAPI document are made of it."""
+"""The operations of the control, in one table, from which the application and the OpenAPI document are made."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
-# A read that begins just before the time is over, or with `timeout=0`, has this long.
+# The time limit of a read that begins just before the timeout ends, or with `timeout=0`.
 _LAST_READ_SECONDS = 1.0
 _CREATE_TIMEOUT_MS = 10_000
 

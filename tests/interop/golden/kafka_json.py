@@ -28,7 +28,7 @@ RENAMED = {
 
 
 def names_of(fields: Sequence[str]) -> Names:
-    """Returns Kafka's names by their lower-case form without underscores, which is the same for our names."""
+    """Returns Kafka's names by their lower-case form without underscores, which our names share."""
     later = {RENAMED[name].lower(): name for name in fields if name in RENAMED}
     return later | {name.lower(): name for name in fields}
 

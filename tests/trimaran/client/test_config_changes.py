@@ -57,7 +57,7 @@ def test_value_of_resource_decides(change, is_same):
 
 @pytest.mark.parametrize("source", [STATIC, DEFAULT])
 def test_inherited_value_is_not_set(source):
-    """Setting it makes it stay when the default changes."""
+    """A value that is set stays when the default changes, so setting it is a change."""
     inherited = config("k", "a", source)
     assert [asked(change, inherited) for change in (("k", SET, "a"), ("k", APPEND, "a"))] == [
         False,

@@ -120,7 +120,7 @@ def test_dry_run_refuses_what_the_controller_would(node_id, code):
 
 
 def test_completed_change_is_reported_before_later_failures(monkeypatch, capsys):
-    """Only a hint follows, for which the quorum is described."""
+    """After the removal, the quorum is described only for a hint."""
     later = KafkaError(E.REQUEST_TIMED_OUT, "no leader")
     answers = Client(UnregisterControllerResponse(error_message=None), later)
     monkeypatch.setattr(Controllers, "connected", lambda _: nullcontext(answers))

@@ -183,7 +183,7 @@ def test_refused_position_is_reported_with_its_partition(code, bounds, told):
 
 
 def test_refused_fetch_asks_for_nothing_else():
-    """Its caller may know a better offset, and have less time."""
+    """The caller may know a better offset, and have less time."""
     client = Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE))
     with pytest.raises(KafkaError, match=r"t-0 at offset 7$"):
         PartitionReader(client, of_topic(0), is_committed=False).fetch(

@@ -1,4 +1,4 @@
-"""Clients make themselves known: users who log in through a proxy, versions, requests with bytes after them."""
+"""How rules identify clients: users who log in through a proxy, versions, requests with bytes after them."""
 
 import pytest
 from confluent_kafka.admin import (

@@ -42,7 +42,6 @@ def test_broker_with_full_disk_yields_its_partitions():
         assert producer.flush(60) == 0
         kafka.eventually_consumes(topic, ["a" * 100, "b" * 100])
         kafka.restart(11)
-        # A restart returns once the process runs; it serves after its recovery.
         until(lambda: state_of(kafka, 11) == "active", "it serves again", SECONDS)
         with pytest.raises(RuntimeError, match="no node 99 runs"):
             kafka.fill_disk(99)

@@ -13,7 +13,7 @@ from trimaran.quorum.metadata.as_json import state_as_json, topic_as_json
 from trimaran.quorum.metadata.image import TopicImage, TopicsImage
 from trimaran.quorum.metadata.replay import MetadataState
 
-# Keys of the elements of a list, if it is not a list of plain values.
+# The keys by which elements of a list of objects are compared.
 _KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity", "name")
 _ABSENT: Any = object()
 
