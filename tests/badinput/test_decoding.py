@@ -216,7 +216,7 @@ def test_bodies_of_special_bytes_leave_node_serving(node):
 
 
 def test_request_with_trailing_bytes_is_served(broker):
-    """As in Kafka; librdkafka 2.16 sends three extra bytes."""
+    """Kafka serves such requests too: librdkafka 2.16 sends three extra bytes."""
     frame = frame_of(MetadataRequest(topics=[]), 1)[4:] + b"\0\0\0"
     with connected(broker.address) as peer:
         peer.send(sized(frame))

@@ -190,7 +190,7 @@ def test_controller_exits_at_file_size_limit(own):
             code = create_topic(own.controller, f"topic-{number}")
         except OSError:
             break
-        if code == ErrorCode.NOT_CONTROLLER:  # it resigns before it exits
+        if code == ErrorCode.NOT_CONTROLLER:  # resigned before the exit
             break
         assert code == 0
         made_topics.append(f"topic-{number}")

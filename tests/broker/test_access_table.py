@@ -1,4 +1,5 @@
-"""The rights that each request needs, as Apache Kafka asks for them: exactly these are enough, and no similar right is.
+"""The rights that each request needs, as Apache Kafka asks for them: each of these sets suffices, and no similar right
+does.
 
 `RIGHTS` is written by hand from Kafka's `KafkaApis` and `ControllerApis`, because `docs/access.md` is generated from
 our own declarations. Each request of each version is sent with each sufficient set of rights, with one right less, and

@@ -232,7 +232,7 @@ async def test_largest_acknowledgement_is_stored_in_steps(tmp_path, api):
 
 
 async def test_largest_state_is_written_in_steps(tmp_path):
-    """Its batches cannot be joined. The last step encodes them, in three calls for each."""
+    """The batches of the state cannot be joined. The last step encodes them, in three calls for each."""
     async with open_states(tmp_path) as rig:
         rig.metadata.set(states_topic(HERE), topic_t(1))
         await asked(

@@ -207,8 +207,8 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
 async def test_unplaced_replica_in_failing_directory_returns(
     tmp_path,
 ):
-    """It is not lost: it leads again when the directory returns, even if a crash has removed its log, which had no
-    records.
+    """The replica is not lost: it leads again when the directory returns, even if a crash has removed its log, which
+    had no records.
     """
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))

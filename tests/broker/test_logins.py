@@ -85,7 +85,7 @@ async def known(running, predicate):
 
 
 async def test_nodes_and_users_use_formatted_credentials(tmp_path):
-    """Three controllers form a quorum, and again after all of them were stopped."""
+    """Three controllers form a quorum, also after all of them were stopped and restarted."""
     async with cluster(
         tmp_path, controllers=3, brokers=0, users=USERS, **_underscored(SETTINGS)
     ) as running:

@@ -88,7 +88,7 @@ CASES = {
 async def ask(harness, handler, request, version):
     wired = through_wire(request, version)
     answer = await finished(handler(wired, harness.context, call(wired, version)))
-    if handler is fetch:  # its records are slices of files
+    if handler is fetch:  # the records are slices of files
         return answer
     return type(answer).decode(answer.encode(version), version)
 

@@ -12,7 +12,7 @@ from importlib.metadata import version as version_of
 
 from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
 
-with warnings.catch_warnings():  # it reads its JSON files with a deprecated function
+with warnings.catch_warnings():  # kafka-python reads JSON files with a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import (
         KafkaAdminClient,

@@ -248,7 +248,7 @@ def test_nohup_is_respected(tmp_path):
 
 
 def test_closed_output_reader_does_not_stop_supervisor(tmp_path):
-    """As in `trimaran up | head -1`."""
+    """An example is `trimaran up | head -1`."""
     begun = subprocess.Popen(
         [sys.executable, "-m", "trimaran", "up", *SMALL, "--data", str(tmp_path)],
         cwd=ROOT,

@@ -316,7 +316,7 @@ def test_unrelated_alterations_ignore_earlier_invalid_ones(node):
 
 
 def test_altered_client_keys_of_broker_are_validated(node, tmp_path):
-    """It has no listener with that name, and no other alteration reads the file."""
+    """The broker has no listener with that name, and no other alteration reads the file."""
     broker = config_of(
         **{
             **node.texts,

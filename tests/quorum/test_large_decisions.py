@@ -87,7 +87,7 @@ async def test_requests_during_a_decision_are_decided_afterwards(tmp_path):
                 assert active_controller.operations.busy
                 assert active_controller.image is image
             assert answers["created"].topics[0].error_code == ErrorCode.NONE
-            assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # it existed before
+            assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # an existing topic
             assert not answers["beaten"].is_fenced
             assert "t" not in active_controller.image.topics.by_name
 

@@ -170,7 +170,7 @@ async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch
             with time_enough(clock):
                 one = (await joined(nodes, connection, 1))[1]
                 await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
-            await images.wait_for(lambda image: image.cluster.brokers[1].fenced)  # it is silent
+            await images.wait_for(lambda image: image.cluster.brokers[1].fenced)  # silent
             here = Listener(name="PLAINTEXT", host="127.0.0.1", port=one.port, security_protocol=0)
             assert (
                 await nodes.scripted_broker(connection, 1, incarnation=1).register(listeners=[here])

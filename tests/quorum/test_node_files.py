@@ -338,7 +338,7 @@ HEADER_FIELDS = (
     ids=str,
 )
 def test_batch_unreadable_on_restart_is_refused(stamped: dict[str, int]) -> None:
-    """Its checksum is right: once it is in the log, every start would end at it."""
+    """The batch's checksum is right: once the batch is in the log, every start would end at it."""
     assert bytes(validate_fetched(batch_of(), 0, 3, 2)) == batch_of()
     with pytest.raises((RemoteProtocolError, KafkaError)):
         validate_fetched(batch_of(**stamped), 0, 3, 2)

@@ -370,7 +370,7 @@ def test_damaged_leader_epochs_are_logged_once(
 
 
 def test_sole_voter_needs_its_first_voter_set(tmp_path: Path) -> None:
-    """They are in no log yet. Without them the voter would wait for a leader forever."""
+    """The first voters are in no log yet. Without them the voter would wait for a leader forever."""
     quorum = FirstVoters(tmp_path, voter_set(1))
     format_paths([tmp_path], CLUSTER_ID, 1, quorum=quorum)
     [checkpoint] = (tmp_path / METADATA).glob("*.checkpoint")

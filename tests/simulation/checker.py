@@ -234,7 +234,9 @@ class Checker:
             self.fail("R12", node.id, "stands in", request.epoch, "with pre-votes of", granted)
 
     def _keeps_promises(self, node: SimNode, does: str) -> None:
-        """Checks R15: a node that lost flushed data neither votes nor stands until it has fetched all of it again."""
+        """Checks R15: a node that lost flushed data neither votes nor becomes a candidate until it has fetched all of
+        it again.
+        """
         upto = node.log.refetch_end
         if upto is None:
             return

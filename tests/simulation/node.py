@@ -72,7 +72,7 @@ class SimNode:
         self.alive = False
         # the reason why it no longer starts
         self.refused: str | None = None
-        # its snapshot or vote file has an unnoticed wrong bit
+        # the snapshot or vote file has an unnoticed wrong bit
         self.is_rotten = False
         self.life = 0
         self.loading_snapshot = False

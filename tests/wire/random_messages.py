@@ -29,7 +29,7 @@ STRINGS = (
     "a\0b\n\"'\\",
     "größer ≤ 東京 \U0001f600",
     "\x7f\x80\u07ff\u0800\ufffd\uffff",
-    "é" * 64,  # its compact size takes two bytes
+    "é" * 64,  # a compact size of two bytes
 )
 FLOATS = (0.0, -1.5, 0.1, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16)
 STRING_BYTES_LONG = 0x7FFF  # the longest that is encoded; rare, because it is slow

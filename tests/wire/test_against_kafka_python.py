@@ -41,7 +41,7 @@ def _load() -> dict[str, type]:
     return found
 
 
-with warnings.catch_warnings():  # it loads its JSON with a deprecated function
+with warnings.catch_warnings():  # kafka-python loads JSON by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     THEIRS = _load()
 KNOWN = [cls for cls in MESSAGES if cls.__name__ in THEIRS]
@@ -68,7 +68,7 @@ def assert_same(ours, theirs, version):
             name = p.name if hasattr(theirs, p.name) else RENAMED[p.name]
             value = getattr(theirs, name)
             if value is None and p.field.tag is not None:
-                continue  # it has no default for a missing tag
+                continue  # kafka-python has no default for a missing tag
             assert_same(getattr(ours, p.name), value, version)
     elif isinstance(ours, list):
         for our, their in zip(ours, theirs, strict=True):
@@ -95,9 +95,9 @@ def has_the_same_bytes_and_values(cls):
     for version in common_versions(cls):
         for message in samples(cls, version, SAMPLES, tame=True):
             if cls is ApiVersionsResponse:
-                message.error_code = 0  # it reads errors as version 0
+                message.error_code = 0  # kafka-python reads errors so
             encoded = message.encode(version)
             theirs = THEIRS[cls.__name__].decode(encoded, version=version, header=False)
             assert_same(message, theirs, version)
-            theirs._header = None  # its decoder omits the attribute that its encoder reads
+            theirs._header = None  # their decoder omits the attribute that their encoder reads
             assert theirs.encode(version=version, header=False) == encoded, version

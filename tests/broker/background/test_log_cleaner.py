@@ -239,7 +239,7 @@ async def test_log_truncated_during_read_is_not_called_damaged(tmp_path, monkeyp
 
 
 async def test_replica_removed_during_read_is_not_flushed(tmp_path, monkeypatch):
-    """Its files have been renamed by then, and a new replica has the old name."""
+    """By then the replica's files have been renamed, and a new replica has the old name."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     log._flushing.flushed_offset = 0  # as write-behind does
@@ -288,7 +288,7 @@ async def test_batch_too_large_for_map_makes_log_uncleanable(tmp_path, caplog):
 
 
 async def test_log_too_large_for_memory_delays_no_other(tmp_path, caplog):
-    """It is the dirtiest log in every round."""
+    """The large log is the dirtiest one in every round."""
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a").log.skip_to(1 << 45, 0)
     write(harness, "a", rounds=1)

@@ -62,7 +62,7 @@ async def test_old_segments_of_idle_partition_are_removed(tmp_path):
 
 
 async def test_thousands_of_segments_are_removed_in_steps(tmp_path, monkeypatch):
-    """Their files are not listed all at once either."""
+    """The files of the segments are not listed all at once either."""
     monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_AT_ONCE", 10)
     monkeypatch.setattr("trimaran.node.runtime.pacing.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
@@ -176,7 +176,7 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
             await trio.lowlevel.checkpoint()
     assert log.flushed_offset == 1
     append(harness, b"b")
-    await maintenance.flush_once()  # its interval begins now
+    await maintenance.flush_once()  # the interval begins now
     await trio.testing.wait_all_tasks_blocked()
     assert log.flushed_offset == 1
 

@@ -131,7 +131,7 @@ async def test_each_step_does_one_thing_until_swap(tmp_path, in_loop):
 
 
 async def test_abandoned_copy_is_closed_without_flush(tmp_path, in_loop):
-    """It is checked from its beginning when it is opened again, and a flush would block the loop."""
+    """The copy is checked from its beginning when it is opened again, and a flush would block the loop."""
     for close in ("moves", "given up alone", "given up"):
         setup = Moves(_made(tmp_path / close.replace(" ", "-")))
         ask(setup)

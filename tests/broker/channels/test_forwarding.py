@@ -113,7 +113,7 @@ async def test_envelope_error_is_raised() -> None:
 
 
 async def test_answer_to_another_request_is_not_forwarded() -> None:
-    """It is the controller's error: the client's connection and its other requests continue."""
+    """The error is the controller's: the client's connection and its other requests continue."""
     controller = Controller(created("a"))
     controller.lies = 1
     with pytest.raises(KafkaError, match=r"UNKNOWN_SERVER_ERROR.*answered another request"):

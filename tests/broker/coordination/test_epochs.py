@@ -390,7 +390,7 @@ async def test_failed_shard_is_not_reloaded_after_leadership(tmp_path, caplog, a
 
 
 async def test_epoch_loads_after_previous_has_unwound(tmp_path, held_load, monkeypatch):
-    """Its threads must have ended, too; otherwise the new epoch would write while the old one reads."""
+    """The old epoch's threads must have ended, too; otherwise the new epoch would write while the old one reads."""
     made = []
     init = CounterShard.__init__
 
@@ -467,7 +467,7 @@ async def test_ended_epoch_serves_nothing(tmp_path):
 
 
 async def test_closed_shard_answers_nothing_though_still_led(tmp_path):
-    """Its state no longer matches its log."""
+    """The state of a closed shard no longer matches its log."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         epoch = rig.epoch()

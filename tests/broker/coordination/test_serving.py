@@ -379,7 +379,7 @@ async def test_shard_learns_when_its_write_is_committed(tmp_path):
 
 
 async def test_empty_write_is_committed_with_earlier_ones(tmp_path):
-    """Its waiter is answered from the content of the log."""
+    """The waiter of an empty write is answered from the content of the log."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True

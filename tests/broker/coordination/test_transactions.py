@@ -189,7 +189,7 @@ class Twin:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pending_records_are_those_of_a_naive_twin(seed):
-    """They are also counted by key and summed by weight: each record has a different weight."""
+    """The pending records are also counted by key and summed by weight: each record has a different weight."""
     rng, twin = random.Random(seed), Twin()
     pending = PendingTransactions(part_of=lambda key: key == "a", weigh=lambda value: 10 * value)
     for offset in range(300):

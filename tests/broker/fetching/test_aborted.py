@@ -80,7 +80,7 @@ async def test_log_truncated_during_abort_search_answers_nothing(harness):
 
 
 async def test_records_expired_before_abort_listing_are_not_sent(harness):
-    """Their segment's file is still open, and without the list they would look committed."""
+    """The segment's file is still open, and without the list of aborts the records would look committed."""
     log = harness.leader().log
     fetch, _, slots = fetch_of(harness, wanted(), isolation_level=1)
     started(fetch.poll())

@@ -77,7 +77,7 @@ async def test_reader_of_older_epoch_diverges_at_offset_zero(harness):
 
 
 @pytest.mark.parametrize(("version", "named"), [(15, (-1, -1)), (16, (12, 4)), (17, (12, 4))])
-async def test_current_leader_is_returned_instead(harness, version, named):
+async def test_moved_partition_returns_its_current_leader(harness, version, named):
     """KIP-951."""
     harness.set_image(topic("t", partition((11, 12), 12, leader_epoch=4)), brokers=BROKERS)
     response = await ask(harness, request(wanted()), version)

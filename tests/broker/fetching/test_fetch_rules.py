@@ -246,7 +246,7 @@ async def test_offsets_between_log_start_and_end_are_valid(harness, offset, code
 
 
 async def test_consumer_between_watermark_and_end_waits(harness):
-    """It has read from the leader before, so its offset is valid."""
+    """The consumer has read from the leader before, so its offset is valid."""
     fill(harness, 0)
     append(harness, b"b")
     data = await ask_one(harness, wanted(0, 2))

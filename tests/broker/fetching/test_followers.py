@@ -85,7 +85,7 @@ async def test_follower_is_preferred_only_within_its_log(harness):
 
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"listeners": ()}, None], ids=str)
 async def test_unreachable_follower_is_not_preferred(harness, changes):
-    """It is fenced, has no listener of the client's name, or is no longer registered."""
+    """An unreachable follower is fenced, has no listener of the client's name, or is no longer registered."""
     lead(harness)
     followed(harness, 2, 12)
     assert await preferred(harness, "b") == 12
@@ -123,7 +123,7 @@ async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
 
 
 async def test_follower_redirects_no_clients(harness):
-    """It redirects no client, not even to its leader in the client's rack."""
+    """A follower does not even redirect a client to the leader in the client's rack."""
     follow(harness)
     data = await ask_one(harness, wanted(0), rack_id="b")
     assert (data.preferred_read_replica, data.records.end_offset) == (-1, 1)

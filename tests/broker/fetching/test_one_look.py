@@ -119,7 +119,7 @@ async def test_refused_request_has_its_code_for_each_partition(harness, code):
     [
         (50, 50, 0, True),
         (50, 51, 0, True),
-        (51, 50, 0, False),  # it may fit into the next response
+        (51, 50, 0, False),  # the record may fit into the next response
         (50, 50, 1, False),  # no record is too large
     ],
 )
@@ -161,7 +161,7 @@ async def test_leader_opens_log_for_its_first_consumer(harness):
 
 
 async def test_slot_listens_only_to_its_latest_partition(harness):
-    """It no longer listens to the previous partition, which holds no reference to it."""
+    """The slot no longer listens to the previous partition, which holds no reference to it."""
     reader = FetchReader(in_session=True)
     slot = Slot(reader, FetchTopic(topic="t", partitions=[]), wanted(0), upto_end=False)
     first, second = (harness.partitions.find(TopicPartition("t", index)) for index in range(2))

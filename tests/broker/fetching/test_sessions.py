@@ -244,7 +244,7 @@ def test_session_closed_meanwhile_takes_no_more_room():
 
 
 def test_closed_session_with_unfinished_update_frees_room():
-    """Its connection was lost."""
+    """The connection of the session was lost."""
     sessions = FetchSessions(10, partitions_max=10)
     session = sessions.open(privileged=False, by_id=True, size=10, now=0.0)
     update = session.update(x(10), ())

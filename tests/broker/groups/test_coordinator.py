@@ -508,7 +508,7 @@ async def test_assignment_waiter_fails_when_coordinator_moves(
 
 
 async def test_epoch_loads_after_previous_has_unwound(tmp_path, monkeypatch):
-    """Its threads must have ended, too; otherwise the new epoch would write while the old one reads."""
+    """The old epoch's threads must have ended, too; otherwise the new epoch would write while the old one reads."""
     may_read, reads = threading.Event(), []
     feed = CoordinatorLoader.feed
 
@@ -846,7 +846,7 @@ async def test_end_of_connection_ends_unfinished_joins(tmp_path, autojump_clock)
         await rig.loaded(index)
         other = rig.index_of("h")
         assert other != index
-        rig.lead(other)  # it has no turn to load
+        rig.lead(other)  # without a turn to load
         rig.groups.join(join_request(session_ms=60_000), 9, "c", "/h", connection=7)
         group = rig.epoch(index).active().of(classic.KIND).groups["g"]
         assert len(group.pending) == 1

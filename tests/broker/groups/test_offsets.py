@@ -274,7 +274,7 @@ def test_load_alone_does_not_expire_offsets():
     new = Driver(limits, log=old.log, now=old.now)
     new.advance(29)
     assert new.offset() == 1
-    new.advance(2)  # its session ends; from now on the group is empty
+    new.advance(2)  # the session ends; the group is empty from now on
     new.advance(58)
     assert new.offset() == 1
     new.advance(2)

@@ -378,7 +378,7 @@ def test_rebalance_does_not_wait_for_sync(driver):
     ("delay_ms", "rebalance_ms", "ends"), [(3_000, 5_000, 5.0), (3_000, 1_000, 3.0)]
 )
 def test_initial_rebalance_ends_despite_further_joins(delay_ms, rebalance_ms, ends):
-    """It ends after its delay, or after the longest rebalance timeout of its first members."""
+    """The rebalance ends after its delay, or after the longest rebalance timeout of its first members."""
     driver = Driver(replace(GroupLimits(), initial_rebalance_delay_ms=delay_ms))
     driver.join("a", version=3, rebalance_ms=rebalance_ms)
     for number in range(4):

@@ -244,7 +244,7 @@ def emptied():
 
 
 def test_group_without_offsets_exists_until_deleted():
-    """As in Kafka 4.3, which lists it as Empty."""
+    """Kafka 4.3 does the same, and lists the group as Empty."""
     driver = emptied()
     assert driver.shard.store.knows("g")
     assert list(driver.shard.store.group_ids(driver.groups)) == ["g"]

@@ -98,7 +98,7 @@ async def test_only_brokers_may_write_markers(tmp_path: Path) -> None:
 async def test_missing_group_is_one_error_without_topics(
     tmp_path: Path, may_see: tuple[str, ...]
 ) -> None:
-    """As Kafka's `OffsetDeleteResponse.Builder.merge`, whether topics are refused or not."""
+    """Kafka's `OffsetDeleteResponse.Builder.merge` does the same, whether topics are refused or not."""
     partitions = [OffsetDeleteRequestPartition(partition_index=0)]
     topics = [OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in ("t", "u")]
     kinds = {ResourceType.GROUP: ("g",), ResourceType.TOPIC: may_see}

@@ -114,7 +114,7 @@ async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
 
 
 async def test_copy_is_listed_while_target_is_online(tmp_path):
-    """Its size and lag are listed; a copy in a failed directory is not."""
+    """The size and lag of the copy are listed; a copy in a failed directory is not listed."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     source = setup.harness.partitions.find(TopicPartition("t", 0)).log

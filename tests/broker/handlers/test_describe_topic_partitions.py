@@ -168,8 +168,8 @@ async def test_full_page_ends_the_response(harness, skips_unknown, judged):
 
 
 async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkeypatch):
-    """As in Kafka's `DescribeTopicPartitionsRequestHandler`, which first authorizes all named topics; a request for all
-    topics reports none.
+    """Kafka's `DescribeTopicPartitionsRequestHandler` also authorizes all named topics first; a request for all topics
+    reports no unauthorized ones.
     """
     authorizer = Authorizer()
     for name in ("b", "c"):

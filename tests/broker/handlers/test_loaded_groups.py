@@ -174,7 +174,7 @@ async def test_request_waits_for_group_about_to_load(tmp_path, name):
 
 
 async def test_slowly_loading_group_is_refused_after_a_second(tmp_path, autojump_clock):
-    rig = Rig(tmp_path, GroupLimits(partition_count=1))  # its shards are never loaded
+    rig = Rig(tmp_path, GroupLimits(partition_count=1))  # no shard is ever loaded
     serving_consumer_groups(rig)
     log = rig.lead(0).log
 

@@ -242,8 +242,8 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
 
 
 def test_every_version_of_kafka_3_9_is_served():
-    """Its KRaft brokers serve each of these requests from version 0 on; 4.0 removed the oldest versions. APIs of share
-    groups begin at version 1: version 0 was early access, which Kafka removed.
+    """KRaft brokers of Kafka 3.9 serve each of these requests from version 0 on; 4.0 removed the oldest versions. APIs
+    of share groups begin at version 1: version 0 was early access, which Kafka removed.
     """
     later = {ShareGroupHeartbeatRequest, ShareGroupDescribeRequest}
     later |= {ShareFetchRequest, ShareAcknowledgeRequest}

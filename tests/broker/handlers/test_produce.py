@@ -191,8 +191,8 @@ async def test_isr_that_became_too_small_acknowledges_nothing(harness):
 
 
 async def test_isr_too_small_before_answer_is_reported(harness):
-    """As in Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, but only one replica may have it when
-    the response is sent.
+    """Kafka's `Partition.checkEnoughReplicasReachOffset` does the same: the record was committed, but only one replica
+    may have it when the response is sent.
     """
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a")))

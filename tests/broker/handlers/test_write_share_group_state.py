@@ -46,7 +46,7 @@ async def test_invalid_batch_is_refused(tmp_path, batch):
 
 
 async def test_writes_of_one_partition_are_applied_in_order(tmp_path):
-    """One result is returned, that of the last."""
+    """Only the result of the last write is returned."""
     async with open_rig(tmp_path) as rig:
         await ask(rig, initialize(0))
         first, second, refused = (

@@ -197,7 +197,7 @@ def test_only_newly_appended_bytes_are_counted(harness):
 
 
 def test_records_before_invalid_batch_are_flushed(harness):
-    """They are in the log, so they must become durable; otherwise the follower would never fetch again."""
+    """The valid records are in the log, so they must become durable; otherwise the follower would never fetch again."""
     follower = follow(harness).open_follower()
     spoiled = bytearray(record(1))
     spoiled[-1] ^= 1
@@ -251,7 +251,7 @@ def test_consumers_are_woken_only_by_watermark(harness):
 
 
 def test_missing_replica_has_no_committed_records(harness):
-    """Its directory is missing; the checkpoint belongs to a former replica."""
+    """The directory of the replica is missing; the checkpoint belongs to a former replica."""
     held = follow(harness)
     held.saved_watermark = 9
     held.open_follower().take_watermark(3, 0)

@@ -83,7 +83,7 @@ def test_joining_needs_watermark_and_epoch_start(end, watermark, start):
     [(7, 0, False), (7, 6, False), (7, 7, True), (8, 0, True)],
 )
 def test_records_below_leaders_start_precede_joining(end, start, joins):
-    """They may be of another history, and the leader's log does not show it."""
+    """Records below the leader's start may be of another history, which the leader's log does not show."""
     assert may_join(progress_at(end, log_start_offset=start), 7, 0, 7) is joins
 
 

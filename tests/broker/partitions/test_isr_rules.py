@@ -31,7 +31,7 @@ def test_member_is_in_sync_within_allowed_lag(harness, followers):
 
 
 def test_repeated_fetch_loses_no_currency(harness, followers):
-    """Its disk may be slow; it counts as caught up as before."""
+    """The follower's disk may be slow; the follower counts as caught up as before."""
     leader = lead(harness)
     followers.fetch(12, 0)
     write(harness)
@@ -83,7 +83,7 @@ def test_follower_repeating_log_end_is_current(harness, followers):
 
 
 def test_silent_follower_at_end_stays_in_sync(harness, followers):
-    """It lacks no records."""
+    """A follower at the end lacks no records."""
     leader = lead(harness)
     write(harness)
     followers.fetch(12, 1)
@@ -251,8 +251,8 @@ def test_follower_with_committed_records_joins(harness, followers):
 
 
 def test_follower_of_another_history_joins_after_truncation(harness, followers):
-    """As leader it would serve records that were never committed (P3, P8): it truncates them only after a response of
-    its leader.
+    """The follower truncates foreign records only after a response of its leader. As leader it would serve records that
+    were never committed (P3, P8).
     """
     leader = lead(harness, isr=(11,))
     write(harness, b"a", b"b")

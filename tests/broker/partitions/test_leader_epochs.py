@@ -136,7 +136,7 @@ async def test_follower_with_unseen_epoch_is_cut_and_admitted(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("records", [(), (b"a", b"b")])
 async def test_former_leader_without_records_follows_again(tmp_path, records):
-    """It has noted its epoch at the log's end; no other replica knows that epoch."""
+    """The former leader has noted its epoch at the log's end; no other replica has that epoch."""
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(state(11, 0))
         for value in records:

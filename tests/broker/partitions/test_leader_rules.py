@@ -54,7 +54,7 @@ def test_new_leader_ignores_lagging_non_members(harness, followers):
 
 
 def test_sole_leader_knows_its_watermark_at_once(tmp_path):
-    """Its checkpoint is old, but its log is durable to the end."""
+    """The leader's checkpoint is old, but its log is durable to the end."""
     harness = open_harness(tmp_path)
     lead(harness, (11,))
     write(harness, b"a", b"b")

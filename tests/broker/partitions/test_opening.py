@@ -51,7 +51,7 @@ def test_local_leaders_are_opened_by_name_or_id(harness):
     ("follower", "expected"), [(-1, ["t-0", "t-1"]), (12, ["t-1"]), (13, ["t-0", "t-1"])]
 )
 def test_follower_in_sync_needs_no_unused_log(harness, follower, expected):
-    """Its fetch is answered: the follower is in sync with an empty log."""
+    """The follower's fetch is answered, because the follower is in sync with an empty log."""
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12), isr=(11,))))
     assert opened(harness, [("t", 0), ("t", 1)], follower_id=follower) == expected
 
@@ -112,7 +112,7 @@ def test_log_that_is_not_led_is_not_checked(tmp_path, is_removed):
 async def test_partition_deleted_during_check_releases_waiters(
     tmp_path, monkeypatch, is_made_again
 ):
-    """Its directory is deleted after the check; a new topic with its name that is created meanwhile begins
+    """The directory is deleted after the check; a new topic with its name that is created meanwhile begins
     empty (P14).
     """
     harness = open_harness(tmp_path)

@@ -118,7 +118,7 @@ def test_listeners_are_woken_after_the_epoch_end(harness, upto_end):
 
 
 def test_departed_follower_of_unused_partition_wakes_leader(harness):
-    """It was in sync without an open leader epoch; only a leader can let it join again."""
+    """The follower was in sync without an open leader epoch; only a leader can let it join again."""
     held = assign(harness)
     reader = watch(held, upto_end=True)
     assign(harness, isr=(11,), partition_epoch=1)
@@ -337,7 +337,7 @@ def test_removed_partition_has_no_epoch_or_log(harness):
 
 
 def test_released_log_is_not_flushed(harness):
-    """Its files may have been renamed by now."""
+    """The files of a released log may have been renamed."""
     held = assign(harness)
     append(harness, b"a")
     log = held.log

@@ -136,8 +136,8 @@ def test_follower_replicates_from_leader_of_each_epoch(harness):
 
 
 def test_leader_change_keeps_records_above_known_watermark(harness):
-    """Those records may be committed: the replica queries the leader for the point of divergence (KAFKA-1211,
-    KIP-101).
+    """Records above the known watermark may be committed: the replica queries the leader for the point of divergence
+    (KAFKA-1211, KIP-101).
     """
     harness.set_image(topic("t", partition((11, 12, 13), 12)))
     append_fetched(harness, b"a", b"b")

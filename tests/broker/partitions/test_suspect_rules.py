@@ -174,7 +174,7 @@ async def test_read_size_is_bounded_by_answer_size(harness, monkeypatch):
 
 
 async def test_missing_records_are_not_damaged(harness):
-    """They were deleted, or are not written yet."""
+    """Missing records were deleted, or are not written yet."""
     flip(harness, 65)
     harness.set_image(state(isr=(11,), epoch=1))
     harness.leader().delete_records_before(1)
@@ -244,7 +244,7 @@ async def test_each_partition_is_examined_at_latest_suspicion(harness):
 
 
 async def test_lost_index_is_rebuilt_before_records_are_checked(harness):
-    """It may be the only fault; the follower's next fetch shows."""
+    """The lost index may be the only fault, which the follower's next fetch shows."""
     flip(harness, 65)
     log = harness.partitions.find(TopicPartition("t", 0)).open_log
     log._lost_indexes.add(log.active_segment)

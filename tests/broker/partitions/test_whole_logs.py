@@ -184,7 +184,7 @@ def test_crash_of_kafka_may_lose_unflushed_records(tmp_path):
 
 
 def test_returning_isr_member_has_all_committed_records(tmp_path):
-    """It followed another history meanwhile, after an unclean election that it has not seen."""
+    """The member followed another history meanwhile, after an unclean election that it has not seen."""
     harness, _ = restarted(tmp_path)
     harness.set_image(state(12, 1, isr=(12,)))
     held = harness.partitions.find(TopicPartition("t", 0))
@@ -249,7 +249,7 @@ def test_only_in_sync_replicas_know_committed_offset(harness, last_epoch, isr):
 
 @pytest.mark.parametrize(("given", "start", "first"), [(0, 0, 0), (2, 1, 2), (1, 2, 2)])
 def test_outrun_leader_checks_what_it_sent(harness, given, start, first):
-    """Its records may be damaged: then another replica leads."""
+    """The leader's records may be damaged: then another replica leads."""
     harness.set_image(state(11, 4, (11, 12), (11, 12)))
     append(harness, b"a", b"b", b"c")
     leader = harness.leader()

@@ -499,9 +499,7 @@ async def test_named_record_errors_are_limited_to_10000(harness):
 
 
 async def test_message_sets_are_limited_to_versions_0_2(harness):
-    """They are checked in a thread, as for all of those versions, wherever the data is cut before or after the magic
-    byte.
-    """
+    """Message sets of these versions are checked in a thread, even if the data is cut next to the magic byte."""
     record = Record(0, 1_700_000_000_000, b"k", b"v", ())
     old = bytearray(build_message_set([record], magic=1, compression=Compression.NONE))
     for version, code in (

@@ -134,8 +134,8 @@ def test_idle_departure_is_sent_with_next_request():
     "late", [FetchClient.mark_changed, lambda *it: FetchClient.delay(*it, 0.0)]
 )
 def test_answer_for_departed_partition_is_ignored(late, is_back):
-    """Its leader had a query for its offsets when it was removed: the response is useless, even if the partition came
-    back.
+    """The leader had a query for the partition's offsets when the partition was removed: the response is useless, even
+    if the partition came back.
     """
     client, key = FetchClient(SETTINGS), (b"t" * 16, 0)
     client.add(key, Follower())

@@ -158,7 +158,7 @@ async def test_divergence_at_log_start_truncates_everything(tmp_path):
     [{"diverging_epoch": EpochEndOffset(epoch=0, end_offset=2)}, {"error_code": OUT_OF_RANGE}],
 )
 async def test_second_answer_to_truncated_position_is_ignored(tmp_path, held_back, second):
-    """It belongs to a request that was in flight when the first answer arrived."""
+    """The second answer belongs to a request that was in flight when the first answer arrived."""
     async with followed(tmp_path, records=3) as (harness, leader):
         diverging = EpochEndOffset(epoch=0, end_offset=2)
         leader.answer = once(answered(data(diverging_epoch=diverging)))

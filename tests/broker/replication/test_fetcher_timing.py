@@ -275,7 +275,9 @@ class LostConnections:
 
 @pytest.mark.parametrize(("lasting", "pause"), [(0.5, 0.16), (1.5, BACKOFF_SECONDS)])
 async def test_lasting_connection_resets_the_pauses(autojump_clock, lasting, pause):
-    """It must last longer than the longest pause: otherwise one that is lost again and again would count."""
+    """The connection must last longer than the longest pause: otherwise a connection that is lost again and again would
+    count.
+    """
     connector = LostConnections(3, lasting)
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=1.0)
     with trio.move_on_after(5):

@@ -111,7 +111,7 @@ def test_shard_of_cold_snapshots_writes_nothing():
     driver.reload()
     driver.advance(2 * INTERVAL)
     assert len(driver.log) == 4
-    driver.initialize(KEY)  # its snapshot was made by a write
+    driver.initialize(KEY)  # a write has made the snapshot
     driver.advance(INTERVAL)
     assert [record.key for record in driver.records()[5:]] == [OTHER, KEY]
 

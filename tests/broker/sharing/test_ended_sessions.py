@@ -105,7 +105,7 @@ async def test_ended_session_opens_no_share_partition(tmp_path, end):
         await begin_sessions(rig, "m")
         await rig.fetched(1)
         fetch = rig.fetch(2, acks={0: [(0, 4, [1])]})
-        next(fetch)  # it looks at what is named
+        next(fetch)  # examines the named partitions
         await end(rig)
         await settle()
         response = await finished(fetch)
@@ -121,7 +121,7 @@ async def test_acknowledgement_of_an_ended_session_changes_nothing(tmp_path, end
         await begin_sessions(rig, "m", "n")
         await rig.fetched(1)
         acknowledging = rig.acknowledge(epoch, {0: [(0, 4, [1])]})
-        next(acknowledging)  # it looks at what is named
+        next(acknowledging)  # examines the named partitions
         await end(rig)
         await settle()
         response = await finished(acknowledging)

@@ -1,4 +1,6 @@
-"""The letters of one share partition on its leader: sent when stored, together, and given up at the end."""
+"""The letters of one share partition on its leader: when they are sent, which are sent together, and which are dropped
+at the end.
+"""
 
 from __future__ import annotations
 

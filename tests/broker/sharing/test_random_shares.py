@@ -49,7 +49,7 @@ class Twin:
         return max(self.records, default=self.start)
 
     def acquired(self, found, member, now):
-        """Checks that each record may be delivered, and follows."""
+        """Checks that each record may be delivered, and updates the twin."""
         for first, last, count in found:
             for offset in range(first, last + 1):
                 record = self.records.get(offset)

@@ -158,7 +158,7 @@ def not_opened(directories, assigned, standing):
 
 @pytest.mark.parametrize("assigned", [UNASSIGNED_DIRECTORY, id_of("a")])
 def test_missing_replica_is_lost_if_others_electable(disks, assigned, caplog):
-    """It may have no log yet. A start with all directories could not distinguish that from a missing log."""
+    """The replica may have no log yet. A start with all directories could not distinguish that from a missing log."""
     directories = disks.start("ab")
     assert not_opened(directories, assigned, Standing.LAST) == []
     assert "could not be read when the broker started" in caplog.text

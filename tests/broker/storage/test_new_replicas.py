@@ -76,7 +76,7 @@ def test_copy_of_another_topic_does_not_matter(disks, suffix):
 
 
 def test_copy_without_records_does_not_matter(disks):
-    """It may have been begun just now, for a replica to which nothing was written."""
+    """The copy may have been begun just now, for a replica to which nothing was written."""
     disks.write("b", 0)
     disks.rename("b", FUTURE_SUFFIX)
     assert made_in(disks.start(), id_of("a")) == "a"

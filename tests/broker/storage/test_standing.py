@@ -264,7 +264,7 @@ def test_preferred_directory_is_used_unless_it_fails(disks):
 
 
 def test_watermark_alone_counts_as_knowledge(disks):
-    """Its log may be missing."""
+    """The log of a replica with a watermark may be missing."""
     directories = disks.start()
     for directory in directories.all:
         directories.open_log(

@@ -133,7 +133,7 @@ async def test_twin_of_right_topic_id_wins(disks, ours, batches):
 
 
 async def test_twins_of_unknown_topic_both_stay(disks):
-    """They are strays like everything that is not assigned: neither is preferred."""
+    """Both twins are strays, like everything that is not assigned: neither is preferred."""
     disks.write("a", 10)
     disks.write("b", 20, OTHER_ID)
     directories = await start(disks, TopicsImage())

@@ -55,7 +55,7 @@ def of_partition(number):
 
 
 def test_series_that_are_no_longer_pushed_expire(metrics, now):
-    """A consumer gets other partitions, and goes on pushing."""
+    """A consumer gets other partitions, and continues to push."""
     metrics.take(b"1", LABELS, [of_partition(0), of_partition(1)], 1000)
     now[0] = 500
     metrics.take(b"1", LABELS, [of_partition(0), of_partition(2)], 1000)

@@ -162,7 +162,7 @@ class Run:
             self.told(decided)
         elif who in twin.ends:  # a retry: the same response
             assert twin.ends[who] == (is_commit, decided.response_producer)
-        else:  # it was fenced meanwhile, and retries
+        else:  # the producer was fenced meanwhile, and retries
             assert twin.is_fenced
             assert not is_commit
             self.told(decided)

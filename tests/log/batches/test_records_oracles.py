@@ -11,7 +11,7 @@ from trimaran.log.batches.batch import BatchView, has_valid_crc
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
 
-with warnings.catch_warnings():  # it loads its JSON with a deprecated function
+with warnings.catch_warnings():  # kafka-python loads JSON by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.record.default_records as kafka_python
 

@@ -180,8 +180,8 @@ def test_unused_partition_is_not_opened(tmp_path):
 
 
 def test_recovered_log_is_durable_after_first_flush(tmp_path):
-    """It was killed before it flushed; files that the next process flushes must not lose their names in a later power
-    loss.
+    """The process was killed before it flushed; files that the next process flushes must not lose their names in a
+    later power loss.
     """
     format_directories(tmp_path)
     files = FaultyFiles()
@@ -240,7 +240,7 @@ def lose_power(files):
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_truncated_abort_does_not_reappear(tmp_path, is_killed):
-    """Its place in the log now belongs to another batch, which the index must not mark as aborted."""
+    """The position of the abort now belongs to another batch, which the index must not mark as aborted."""
     files = FaultyFiles()
     files.watch(tmp_path)
     log = open_log(tmp_path / "t-0", files=files)
@@ -296,8 +296,8 @@ def test_zeroed_entry_is_not_an_abort(tmp_path):
 
 @pytest.mark.slow
 def test_interrupted_compaction_leaves_old_or_new_segments(tmp_path):
-    """It is interrupted at every operation, with and without power loss: the aborts are the same, and durable records
-    stay.
+    """Compaction is interrupted at every operation, with and without power loss: the aborts are the same, and durable
+    records stay.
     """
     files, home = FaultyFiles(), tmp_path / "life"
     home.mkdir()

@@ -1,4 +1,4 @@
-"""The marker of a clean shutdown: its exact bytes, each damage, and its removal before the start goes on."""
+"""The marker of a clean shutdown: its exact bytes, each damage, and its removal before the start continues."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_marker_returns_its_epoch_once(tmp_path, epoch):
     ids=lambda value: str(value)[:40],
 )
 def test_damaged_marker_counts_as_a_crash(tmp_path, caplog, text, expected):
-    """It is removed, too."""
+    """A damaged marker is removed, too."""
     (tmp_path / FILE_NAME).write_text(text)
     assert take_marker(tmp_path, REAL_FILES) == expected
     assert not (tmp_path / FILE_NAME).exists()

@@ -292,8 +292,8 @@ KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # and its last characte
     ],
 )
 def test_log_with_damaged_topic_id_matches_no_topic(path, text):
-    """It belongs neither to the topic nor to another one: it is not put aside, and the error names the file and the
-    remedy.
+    """The log belongs neither to the topic nor to another one: it is not put aside, and the error names the file and
+    the remedy.
     """
     directory = LogDirectory(path)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
@@ -370,7 +370,7 @@ def fill_and_close(path):
 
 
 def test_clean_marker_that_cannot_be_removed_is_ignored(path):
-    """It would still be there after the next crash."""
+    """The marker would still be there after the next crash."""
     fill_and_close(path)
     files = FaultyFiles()
     files.fail_at("unlink", error=errno.EPERM)

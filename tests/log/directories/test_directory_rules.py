@@ -125,7 +125,7 @@ def test_given_health_is_shared_by_all(path):
 
 @pytest.mark.parametrize("broker_epoch", [1, None])
 def test_watermark_without_directory_is_lost_by_crash(path, broker_epoch):
-    """Its partition was deleted after the file was written; after a clean stop its directory may be created later."""
+    """The partition was deleted after the file was written. After a clean stop, its directory may be created later."""
     directory = LogDirectory(path)
     directory.create_log(T0, TOPIC_ID, SMALL)
     directory.save_checkpoints({T0: 3, T1: 5})

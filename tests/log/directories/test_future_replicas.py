@@ -111,7 +111,7 @@ def test_future_replica_is_checked_and_continued(tmp_path):
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_copy_with_damaged_or_lost_id_stays(tmp_path, is_lost):
-    """It may be the only remaining copy of the replica."""
+    """The copy may be the only remaining one of the replica."""
     directory = make(tmp_path / "b", 2)
     future = fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.flush()
@@ -228,7 +228,7 @@ def test_name_of_promoted_copy_is_durable(rig):
 
 
 def test_copy_of_another_topic_is_dropped_without_id(rig):
-    """It is not the last copy of any replica."""
+    """A copy of another topic is not the last copy of any replica."""
     theirs = rig.left(T0, OTHER_ID)
     log = rig.copies.open(T0, TOPIC_ID, SMALL)
     assert not theirs.exists()

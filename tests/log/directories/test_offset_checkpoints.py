@@ -136,7 +136,7 @@ def test_deleted_partition_leaves_files_at_next_checkpoint(offsets, path, files)
 
 
 def test_checkpoint_without_watermarks_forgets_nothing(offsets):
-    """Their file may still have the partition."""
+    """The file of watermarks may still have the partition."""
     offsets.forget(T0)
     assert offsets.write(offsets.collect())
     assert offsets.collect().forgotten == {T0}

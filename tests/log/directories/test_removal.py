@@ -197,7 +197,7 @@ def test_directory_that_cannot_be_removed_is_logged(path, caplog, number):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch):
-    """It may be a link to a disk that is offline now, so no log is created in its place."""
+    """The file may be a link to a disk that is offline now, so no log is created in its place."""
     monkeypatch.chdir(path)
     KINDS[kind](path / "t-0")
     for clean in (True, False):
@@ -225,7 +225,7 @@ def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch
 
 
 def test_partition_that_cannot_be_renamed_stays_alone(path):
-    """It is a mount (EBUSY), or a layer of a container's file system (EXDEV)."""
+    """The directory is a mount (EBUSY), or a layer of a container's file system (EXDEV)."""
     files = Refusing(None, errno.EBUSY)
     directory = LogDirectory(path, files=files)
     fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)

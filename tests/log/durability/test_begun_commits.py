@@ -114,7 +114,7 @@ async def test_first_append_flushes_at_once_others_share(commits):
 
 
 async def test_requests_of_slice_share_a_flush(commits):
-    """Those of a log that is being flushed wait for the end of that flush."""
+    """Requests of a log that is being flushed wait for the end of that flush."""
     log, other, forgotten = KernelLog(7), KernelLog(8), KernelLog(9)
     slice_end().begin_slice()
     for item in (log, other, log, forgotten):
@@ -279,7 +279,7 @@ async def test_failed_preparation_fails_like_a_worker(commits):
 
 
 async def test_failing_callback_ends_the_node(commits):
-    """It is then unknown which other callbacks ran, so the node must end."""
+    """After a failed callback it is unknown which other callbacks ran, so the node must end."""
     log = KernelLog(7)
     log.append()
     commits.commit.mark_dirty(log, lambda offset: 1 // 0)
@@ -349,7 +349,7 @@ async def test_begun_flush_wakes_no_worker(commits):
 
 
 async def test_log_forgotten_before_flush_is_not_prepared(commits):
-    """Its files may have been renamed while other flushes were prepared."""
+    """The log's files may have been renamed while other flushes were prepared."""
     kept, forgotten = KernelLog(7), KernelLog(8)
     forgotten.error = OSError(errno.ENOENT, "renamed")
     dirty = [_Dirty(kept, [commits.note]), _Dirty(forgotten, [commits.note], forgotten=True)]

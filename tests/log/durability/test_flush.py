@@ -102,7 +102,7 @@ def test_later_flush_syncs_only_what_has_changed(log):
 
 
 def test_rolled_segments_are_synced_with_their_indexes(log):
-    """Those of the active segment are rebuilt after a crash, except for its aborted transactions."""
+    """The indexes of the active segment are rebuilt after a crash, except for its aborted transactions."""
     first = log.segment(0)
     log.flush(5, first)
     absent = log.segment(7, exists=False)
@@ -276,7 +276,7 @@ def test_change_during_flush_waits_for_the_next(log):
 
 
 def test_names_alone_do_not_make_the_directory_durable(log):
-    """Its own name is synced with that of its parent."""
+    """The directory's own name is synced with its parent directory."""
     segment = log.segment(0)
     flush = log.prepare(5, segment)
     flush.directories.remove(log.directory.parent)

@@ -147,7 +147,7 @@ async def test_log_does_not_wait_for_anothers_flush(logs):
 
 
 async def test_many_logs_share_the_threads(tmp_path, logs):
-    """They share a few threads, and all are flushed."""
+    """The logs share a few threads, and all of them are flushed."""
     more = [SmallLog(tmp_path / f"more-{number}") for number in range(20)]
     commit = GroupCommit(DirectoryHealth())
     for log in more:

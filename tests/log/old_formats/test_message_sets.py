@@ -23,7 +23,7 @@ from trimaran.log.old_formats.message_sets import (
 )
 from trimaran.wire.errors import RemoteProtocolError
 
-with warnings.catch_warnings():  # it loads its JSON with a deprecated function
+with warnings.catch_warnings():  # kafka-python loads JSON by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka.record.legacy_records as kafka_python
 

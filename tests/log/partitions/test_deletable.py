@@ -112,7 +112,7 @@ def test_segment_without_timestamps_has_files_age(monkeypatch, found, expected):
     ],
 )
 def test_segments_are_dated_until_the_first_young(monkeypatch, limits, now_ms, dated):
-    """With a limit of the size, a young segment says nothing about those after it."""
+    """A young segment ends the search only if the size is not limited."""
     asked = []
 
     def largest(segment, index_interval):

@@ -299,7 +299,7 @@ def put_directory(path):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [flip_first, put_directory])
 def test_damaged_abort_index_is_rebuilt_below_recovery_point(tmp_path, damage, clean, caplog):
-    """It is rebuilt from the log's start, whichever snapshot exists: an unknown abort would count as a commit."""
+    """The index is rebuilt from the log's start, whatever snapshot exists: an unknown abort would count as a commit."""
     log = open_log(tmp_path / "t-0", CONFIG)
     for producer in (7, 8):
         transactional(log, producer, 0)

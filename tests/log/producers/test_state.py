@@ -140,7 +140,7 @@ def test_older_epoch_may_not_write():
 
 
 def test_unknown_producer_may_begin_with_any_sequence():
-    """Its history was deleted by retention, or expired (KIP-360)."""
+    """The producer's history was deleted by retention, or expired (KIP-360)."""
     assert ProducerState().validate(batch(55)) is None
 
 
@@ -190,7 +190,7 @@ def test_emptied_marker_gives_producer_epoch():
 
 
 def test_emptied_marker_ends_no_transaction():
-    """It does not contain how the transaction ended."""
+    """An emptied marker does not contain how the transaction ended."""
     state = state_with(batch(0))
     view = batch(1, offset=1)
     view.attributes |= 0x10

@@ -168,7 +168,7 @@ def test_removed_segment_leaves_recently_read_list(tmp_path):
     }
     segments.add(40, now_ms=0)
     segments.drop_last()
-    assert segments.active not in segments._recently_read  # it is written to again
+    assert segments.active not in segments._recently_read  # the segment is written to again
 
 
 def test_leftovers_in_files_of_new_segment_are_emptied(tmp_path):

@@ -100,7 +100,7 @@ def test_source_of_each_value_is_described():
 
 
 def test_default_from_synonym_has_no_synonyms():
-    """As in Kafka, synonyms before the name itself are omitted, although the value is the synonym's."""
+    """Kafka also omits synonyms before the name itself, although the value is the synonym's."""
     found = described(log_retention_minutes="4")
     assert (found.value, found.config_source, found.synonyms) == (
         "240000",

@@ -57,7 +57,7 @@ def test_broker_with_failed_composition_stops_listening(tmp_path):
         port = port_of(held)
     with pytest.raises(MetaPropertiesError) as raised:
         compose(broker_on(port, log_dirs=str(tmp_path / "not formatted")), None)
-    assert nothing_listens(port), raised  # its traceback holds the open sockets
+    assert nothing_listens(port), raised  # the traceback holds the open sockets
 
 
 def test_earlier_binds_are_released_on_failure():

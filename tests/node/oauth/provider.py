@@ -96,7 +96,7 @@ def granting(idp, key=None, algorithm="RS256", issuer="client-of-ours"):
                 issuer=issuer,
                 options={
                     "require": ["exp", "iat", "nbf", "iss", "sub", "aud"],
-                    "verify_iat": False,  # it limits nothing (RFC 7519, section 4.1.6)
+                    "verify_iat": False,  # iat limits nothing (RFC 7519, section 4.1.6)
                 },
             )
         except jwt.PyJWTError:

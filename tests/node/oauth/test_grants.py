@@ -224,7 +224,7 @@ def test_token_is_found_where_kafka_looks(idp, status, answer, found):
     "seconds", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, '"nan"', '"geheim"']
 )
 def test_endless_lifetime_of_token_is_refused(idp, seconds):
-    """Such a token would be kept after the node refuses it."""
+    """A token without end would be kept after the node refuses it."""
     idp.answers["/token"] = f'{{"access_token": "abc", "expires_in": {seconds}}}'.encode()
     assert refused(idp, by_bearer(idp)) == "the identity provider's answer holds no token"
 

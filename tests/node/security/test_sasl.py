@@ -140,7 +140,7 @@ def test_invalid_sasl_settings_prevent_start(changes, key):
 
 @pytest.mark.parametrize("changes", [{}, {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}])
 def test_kerberos_without_login_module_prevents_start(changes):
-    """It is also the default, as in Kafka."""
+    """The Kerberos mechanism is also the default, as in Kafka."""
     with pytest.raises(ConfigError, match=r"GSSAPI, the default mechanism, needs it") as raised:
         sasl_of(changes)
     assert raised.value.key == "listener.name.a.gssapi.sasl.jaas.config"

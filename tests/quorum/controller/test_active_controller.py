@@ -157,7 +157,7 @@ def test_reregistered_broker_must_reach_its_last_registration(active_controller)
     ],
 )
 def test_newly_unclean_topic_wakes_the_election(active_controller, records, is_woken):
-    """Its leaderless partition need not wait for the next round."""
+    """The leaderless partition of the topic need not wait for the next round."""
     at_once(active_controller.write(Result(records, None)))
     assert active_controller.unclean_wanted.is_set() is is_woken
 
@@ -189,7 +189,7 @@ def test_unreplayable_record_ends_the_epoch(active_controller, log):
 
 
 async def test_epoch_end_cancels_tasks_without_errors(active_controller):
-    """They are cancelled; a task that wakes at that moment cannot get another turn."""
+    """The tasks are cancelled; a task that wakes at that moment cannot get another turn."""
     active_controller.close()
     with trio.CancelScope() as epoch:
         epoch.cancel()
@@ -198,7 +198,7 @@ async def test_epoch_end_cancels_tasks_without_errors(active_controller):
 
 
 async def test_commits_of_later_epoch_answer_no_requests(active_controller):
-    """Its records are at our offsets: ours are lost."""
+    """The records of the later epoch are at our offsets: ours are lost."""
     deferred = active_controller.submit(active_controller.write(Result(TOPIC, "made")))
     active_controller.applied(END + 1, 5)
     active_controller.applied(active_controller.next_offset, 6)

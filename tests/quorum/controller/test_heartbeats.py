@@ -113,7 +113,7 @@ def test_stopping_leader_hands_over_first():
         change(1, 0, isr=[2], leader=2),
     ]
     image = image_of(*result.records, base=image)
-    # it waits until all brokers have applied that it leads nothing any more
+    # the broker waits until all brokers have applied that it no longer leads anything
     lease = Lease(1, 101, 10.0, shutdown_offset=600)
     assert beat(image, lease=lease, lowest=599, want_shut_down=True).response.shutting_down
     result = beat(image, lease=lease, lowest=600, want_shut_down=True)
@@ -166,7 +166,7 @@ def test_broker_fenced_while_stopping_may_return():
         # More partitions than one step handles
         ({"in_sync": 501}, BrokerControlState.CONTROLLED_SHUTDOWN),
         ({"led": True}, BrokerControlState.CONTROLLED_SHUTDOWN),
-        ({"led": True, "want_fence": True}, BrokerControlState.SHUTDOWN_NOW),  # it does not wait
+        ({"led": True, "want_fence": True}, BrokerControlState.SHUTDOWN_NOW),  # no wait
     ],
 )
 def test_stopping_broker_reaches_expected_state(more, state):

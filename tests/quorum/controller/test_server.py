@@ -334,7 +334,7 @@ async def test_directory_of_later_level_is_refused_untouched(tmp_path):
 
 
 async def test_inactive_controller_prepares_to_lead(tmp_path, monkeypatch):
-    """Its index has a topic soon after its image has it."""
+    """The index of an inactive controller has a topic soon after its image has it."""
     monkeypatch.setattr("trimaran.quorum.controller.tasks.standby.POLL_SECONDS", 0.01)
     async with cluster(tmp_path, controllers=3, brokers=0) as nodes:
         active = await nodes.active()

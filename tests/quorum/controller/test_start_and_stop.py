@@ -68,7 +68,7 @@ async def test_broker_registers_with_active_controller(tmp_path):
 
 
 async def test_node_without_metadata_authorizes_nobody(tmp_path):
-    """It is one of three voters and alone, so no leader can send it the ACLs."""
+    """The node is one of three voters and alone, so no leader can send it the ACLs."""
     asked = Principal("alice"), "host", Action(Operation.CREATE)
     with ExitStack() as kept:
         ports = [port_of(kept.enter_context(reserve())) for _ in range(3)]
@@ -104,7 +104,7 @@ async def test_stopping_controller_hands_over_and_drains(tmp_path, monkeypatch, 
 
 
 async def test_failed_start_closes_its_listener(tmp_path):
-    """Its vote file is damaged, which is found when it already listens."""
+    """The controller's vote file is damaged, which is found when it already listens."""
     listening = reserve()
     listening.listen()
     port = port_of(listening)

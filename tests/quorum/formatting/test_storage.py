@@ -149,7 +149,7 @@ def test_a_directory_without_bootstrap_gets_the_newest_levels(tmp_path):
 
 
 def test_bootstrap_of_kafka_4_4_is_first_snapshot(tmp_path):
-    """Its `storage format` writes the records there, and no bootstrap.checkpoint."""
+    """`storage format` of Kafka 4.4 writes the records there, and no bootstrap.checkpoint."""
     format_directories(config_of(log_dirs=tmp_path), ID, features={"metadata.version": 21})
     written = read_bootstrap(tmp_path)
     first = tmp_path / DIRECTORY_NAME / snapshot_name(OffsetAndEpoch(0, 0))

@@ -25,7 +25,7 @@ def addition(**changes):
         ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
         ({"voter_id": 1, "voter_directory_id": b"\1" * 16}, ErrorCode.DUPLICATE_VOTER),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
-        ({}, ErrorCode.REQUEST_TIMED_OUT),  # its port refuses connections
+        ({}, ErrorCode.REQUEST_TIMED_OUT),  # the port refuses connections
     ],
 )
 async def test_invalid_voters_are_not_added(tmp_path, changes, code):

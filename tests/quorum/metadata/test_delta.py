@@ -399,7 +399,7 @@ def test_delta_does_not_change_its_image():
 
 
 def test_equal_partition_parts_are_shared() -> None:
-    """They are equal by value anyway; a large image is small because they are the same objects."""
+    """A large image takes little memory because its equal parts are the same objects."""
     image = image_of(
         topic("t", 1), *(partition(1, i, [1, 2, 3], directories=[uid(i) for i in (7, 8, 9)]) for i in (0, 1)),
         change(1, 1, isr=[1, 2]), change(1, 1, isr=[1, 2, 3]),

@@ -286,7 +286,7 @@ def test_unreachable_new_voter_is_retried_after_shortest_pause():
 
 
 def test_change_is_committed_with_its_own_record():
-    """It is not committed together with earlier records that were still lingering."""
+    """The change is not committed together with earlier records that were still lingering."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me, timeouts=Timeouts(append_linger=0.025)).lead()
     talk.ask(fetched(2, talk))
@@ -331,7 +331,7 @@ def test_caught_up_present_observer_joins():
 
 
 def test_voter_that_updates_itself_is_alive():
-    """Its update postpones the leader's resignation like a fetch (R11)."""
+    """A voter's update postpones the leader's resignation like a fetch (R11)."""
     talk = leader_of(1, 2, 3)
     talk.now += 1.0
     talk.ask(update(2, 1))
@@ -458,7 +458,7 @@ def test_voter_updates_get_expected_errors(changes, code):
     ],
 )
 def test_endpoint_answered_by_another_node_is_not_written(kind, answer, code):
-    """Its epoch and its leader are ignored too: it may belong to another cluster."""
+    """The epoch and leader of the other node are ignored too: it may belong to another cluster."""
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     before = talk.log.end_offset

@@ -335,7 +335,7 @@ def test_watermark_alone_reaches_voter_after_a_delay():
 
 
 def test_each_fetch_brings_record_and_watermark_together():
-    """One fetch for each change: it acknowledges the record and waits for the next one."""
+    """There is one fetch for each change: it acknowledges the record and waits for the next one."""
     talk = Talk().lead()
     for end in range(1, 6):
         acknowledges = fetch(fetch_offset=end, last_fetched_epoch=1, high_watermark=end - 1)

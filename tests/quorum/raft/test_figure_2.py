@@ -49,7 +49,7 @@ def test_match_index_is_unknown_on_new_leader():
     assert {talk.raft.role.leader_state.voters[i].end_offset for i in (2, 3)} == {-1}
 
 
-# --- AppendEntries RPC, receiver implementation: a leader judges fetches
+# --- AppendEntries RPC, receiver implementation: a leader checks fetches
 
 
 def test_request_of_older_term_is_refused():

@@ -159,7 +159,7 @@ def test_new_voter_is_queried_for_versions_first():
         (core.ApiVersionsResponse(kraft_versions=None), ErrorCode.INVALID_REQUEST),
         (core.ApiVersionsResponse(kraft_versions=(0, 0)), ErrorCode.INVALID_REQUEST),
         (core.ApiVersionsResponse(error=35), ErrorCode.REQUEST_TIMED_OUT),
-        # it supports the level, but has never fetched
+        # the node supports the level, but has never fetched
         (core.ApiVersionsResponse(kraft_versions=(0, 1)), ErrorCode.REQUEST_TIMED_OUT),
     ],
     ids=str,
@@ -173,7 +173,7 @@ def test_new_voter_must_support_level_and_catch_up(versions, error):
 
 
 def test_change_without_commit_times_out():
-    """It may still be committed later: the response only means that the outcome is unknown."""
+    """The change may still be committed later: the response only means that the outcome is unknown."""
     talk = committed()
     talk.ask(remove(key(3)))
     talk.now += 2.0

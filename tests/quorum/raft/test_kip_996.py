@@ -64,7 +64,7 @@ def test_lost_pre_vote_returns_to_leader_or_waits(election, role):
 
 
 def test_leaderless_voter_may_grant_pre_vote_to_successor():
-    """Its response names no leader, so there is no contradiction."""
+    """The voter's response names no leader, so there is no contradiction."""
     talk = prospective(ElectionState(4, 2))
     talk.answer(core.VoteResponse(epoch=4, granted=True, leader_id=-1))
     assert isinstance(talk.raft.role, Candidate)
@@ -90,7 +90,7 @@ def test_other_voters_grant_pre_vote_to_current_log(election):
 
 
 def test_pre_vote_is_not_a_vote():
-    """It is not persisted and not binding: two nodes may get one, and the vote may go to a third."""
+    """A pre-vote is not persisted and not binding: two nodes may get one, and the vote may go to a third."""
     talk = Talk(election=ElectionState(5))
     assert ask(talk, candidate=ReplicaKey(2))
     assert ask(talk, candidate=ReplicaKey(3))
@@ -98,7 +98,7 @@ def test_pre_vote_is_not_a_vote():
 
 
 def test_pre_vote_of_higher_epoch_raises_ours():
-    """As with any request: the sender has seen that epoch."""
+    """This holds for any request, because the sender has seen that epoch."""
     talk = Talk(election=ElectionState(4))
     assert ask(talk, epoch=6)
     assert talk.raft.epoch == 6

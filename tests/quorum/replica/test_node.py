@@ -259,7 +259,7 @@ async def test_mirror_stores_nothing_on_disk(tmp_path: Path) -> None:
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
-            # it knows only one address, a follower's
+            # the mirror has only one address, a follower's
             leader = await cluster.leader()
             follower = next(i for i in cluster.voters if i != leader.node.settings.identity.node_id)
             mirror = await cluster.start_mirror((cluster.voters[follower]._replace(id=-2),))

@@ -73,7 +73,7 @@ async def test_reached_peer_that_refuses_is_gone():
 
 
 async def test_peer_with_remaining_connection_is_not_gone():
-    """Its port is no longer mapped, but existing connections stay open."""
+    """The peer's port is no longer mapped, but existing connections stay open."""
     listener = trio.socket.socket()
     await listener.bind((HOST, 0))
     listener.listen()

@@ -67,7 +67,9 @@ async def test_fetched_snapshot_is_held_in_memory_once(tmp_path, kind):
 
 
 async def test_endless_snapshot_is_not_fetched():
-    """Its first chunk is refused: otherwise a follower would fill its disk, and an observer its memory."""
+    """The first chunk of an endless snapshot is refused: otherwise a follower would fill its disk, and an observer its
+    memory.
+    """
     fetch = SnapshotReceiver(MemoryLog(), SimpleNamespace())
     refused = await fetch.check(answer(b"x", 0, SNAPSHOT_BYTES_MAX + 1))
     assert refused.error == ErrorCode.SNAPSHOT_NOT_FOUND

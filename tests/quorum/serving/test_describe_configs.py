@@ -210,7 +210,7 @@ async def test_listener_config_uses_documentation_of_node_config():
 
 
 def test_new_topic_inherits_hours_and_minutes_as_milliseconds():
-    """As in Kafka, which reads a malformed number as 0."""
+    """Kafka does the same, and reads a malformed number as 0."""
     for hours, expected in (("3", "10800000"), ("some", "0")):
         altered = {(BROKER, ""): {"log.roll.hours": hours}}
         description = ConfigDescription(

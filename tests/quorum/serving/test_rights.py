@@ -200,7 +200,7 @@ def test_declared_rights_match_explicit_checks(noted):
 
 
 def test_operation_bits_match_rights_without_refusals(noted):
-    """They are computed without denials: a missing bit is not a refusal."""
+    """The bits are computed without denials: a missing bit is not a refusal."""
     here = node((READ, TOPIC, "t"), (Operation.DELETE, TOPIC, "u"))
     bits = 1 << READ | 1 << DESCRIBE
     assert authorized_operations(here, asking(), TOPIC, "t") == bits

@@ -42,7 +42,7 @@ class CopiesChecker(Checker):
         before, end, was = replica.entries, replica.end, replica.log
         truncations = replica.truncations
         if was is not log and log.health.offline is not None:
-            return  # its directory failed when the log was opened
+            return  # the directory failed when the log was opened
         _lower_what_was_to_be_cut(replica)
         if was is not log:
             self._is_the_one(broker, partition, log.directory)

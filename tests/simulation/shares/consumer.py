@@ -238,7 +238,7 @@ class ShareConsumer(CoordinatorClient):
                 elif rules.renews and prng.random() < 0.3:
                     mine[offset] = Kind.RENEW
                 elif prng.random() < 0.1:
-                    del held[offset]  # its lock will end
+                    del held[offset]  # the lock will end
             for offset, kind in mine.items():
                 if kind is not Kind.RENEW:
                     del held[offset]

@@ -221,7 +221,7 @@ def test_labels_that_distinguish_losses_are_not_shortened():
 
 
 def test_message_without_plot_is_shown_as_text():
-    """As an axis title they would be cut off on a narrow page."""
+    """An axis title would be cut off on a narrow page."""
     assert figure_html(nothing("no <b>\n" + "word " * 40)).startswith(
         '<p class="nothing">no &lt;b&gt; word word'
     )

@@ -120,7 +120,7 @@ def test_records_below_log_start_are_not_counted(of_range, of_batch, count):
 
 @pytest.mark.parametrize("log_start", [0, 4, 5])
 def test_header_counts_records_if_none_is_below_start(log_start):
-    """It is the fast way to count, and also counts records that cannot be decompressed."""
+    """The header is the fast way to count, and also counts records that cannot be decompressed."""
     data = bytearray(built(5, 1, 2, compression=Compression.GZIP))
     data[HEADER_BYTES : HEADER_BYTES + 4] = b"none"
     piece = Piece([bytes(data)], log_start=log_start)

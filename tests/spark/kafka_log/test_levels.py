@@ -193,7 +193,7 @@ def test_batch_rows_come_in_chunks_of_given_size(node, monkeypatch, chunk):
 
 
 def test_batch_with_unreadable_column_is_data_loss(tmp_path, caplog):
-    """Its CRC is right, and its records cannot be decompressed: only a column that needs them is affected."""
+    """The batch has a right CRC, but its records cannot be decompressed: only a column that needs them is affected."""
     node = make_node(tmp_path, 1)
     records = [NewRecord(b"k", b"v" * 100, 5)]
     spoiled = bytearray(build_batch(records, base_offset=10, compression=Compression.GZIP))

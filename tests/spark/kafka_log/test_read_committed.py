@@ -223,7 +223,7 @@ def test_aborted_batches_are_left_out_of_batches_level(tmp_path):
 
 
 def test_marker_is_found_by_time_as_by_brokers(tmp_path):
-    """Its time is that of the commit, often the only one that is late enough."""
+    """The marker has the time of the commit, often the only time that is late enough."""
     batches, _, end = log_of([("data", 7, 2), ("commit", 7, 1), ("plain", -1, 3)])
     control = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 9000)
     batches[1] = build_batch(

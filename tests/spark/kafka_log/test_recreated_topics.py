@@ -129,7 +129,7 @@ def test_stream_of_deleted_topic_waits_for_new_one(log, caplog):
 
 
 def test_partition_that_comes_back_continues(log, tmp_path, caplog):
-    """Its disk may have been unmounted for a time. Its records are not read twice."""
+    """The disk of the partition may have been unmounted for a time. Its records are not read twice."""
     start = at(100, 60, topic=OLD)
     lenient = reader_of(log, failOnDataLoss="false")
     for _ in range(2):

@@ -103,7 +103,7 @@ def test_segment_is_cleaned_if_below_cleaners_offset(tmp_path, cleaned_to, is_ac
     assert (row["is_active"], row["is_cleaned"]) == (is_active, is_cleaned)
 
 
-def test_broker_0_is_a_broker(tmp_path):
+def test_broker_0_is_named_like_others(tmp_path):
     ((row,), _) = row_of(tmp_path, batch(5, 1), node_id=0)
     assert row["broker_id"] == 0
 

@@ -51,7 +51,7 @@ def test_tables_with_bounds_are_listed():
     ]
 
 
-def test_rows_are_those_of_the_offsets_asked_for(tmp_path, log):
+def test_rows_are_those_of_requested_offsets(tmp_path, log):
     for table in EVENTS:
         for end in range(1, log.offset + 1, 2):
             if table == "records":

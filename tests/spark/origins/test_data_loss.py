@@ -128,7 +128,7 @@ def test_damage_of_any_kind_is_reported(node, caplog, field, index):
 
 
 def test_longer_stale_replica_is_not_chosen(tmp_path):
-    """It missed an election: its epoch is older, and it holds records that the new leader truncated."""
+    """The stale replica missed an election: its epoch is older, and it holds records that the new leader truncated."""
     shared = [build_batch(records(10, tag="a"), base_offset=0, leader_epoch=1)]
     stale = [*shared, build_batch(records(30, tag="lost"), base_offset=10, leader_epoch=1)]
     fresh = [*shared, build_batch(records(5, tag="new"), base_offset=10, leader_epoch=2)]

@@ -52,7 +52,7 @@ def test_settings_of_a_cluster_and_the_users():
 
 
 def test_workers_are_forked_from_our_process(tmp_path, monkeypatch):
-    """It has preloaded what workers need; other Python processes are not affected."""
+    """Our process has preloaded what workers need; other Python processes are not affected."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     wrapper = worker_python()
     assert worker_python() == wrapper

@@ -269,7 +269,7 @@ def test_many_transactions_are_found_by_one_request(cluster, monkeypatch):
     assert_few(counts)
     query.prepared(1, cuts=MANY)
     counts.clear()
-    assert query.begin().decision.batch == 0  # it finds and fences what is open
+    assert query.begin().decision.batch == 0  # finds and fences open transactions
     assert query.open_transactions() == []
     assert_few(counts)
 

@@ -55,7 +55,7 @@ def test_me11_mutated_responses_decode_or_end_connection(key):
             except RemoteProtocolError:
                 assert conversation.unanswered() == [
                     "asked"
-                ]  # its waiter has not been notified yet
+                ]  # the waiter has not been notified yet
             else:
                 conversation = asked(key, version)
 

@@ -208,7 +208,7 @@ async def test_blocking_client_renews_login_before_a_call():
         def calls():
             connection = BlockingConnection(address, security=security)
             assert connection._log_in_at < math.inf
-            connection._log_in_at = 0.0  # its session is about to end
+            connection._log_in_at = 0.0  # the session is about to end
             connection.call(HEARTBEAT)
             connection.close()
             return connection._log_in_at

@@ -25,7 +25,7 @@ def test_named_topics_are_read():
 
 
 def test_members_without_protocol_have_unknown_subscriptions():
-    """As in a record without a protocol that has members."""
+    """A stored record may have members without a protocol."""
     assert subscribed_topics("consumer", None, [member("a")]) is None
     assert subscribed_topics("consumer", None, []) == frozenset()
     assert subscribed_topics("connect", "range", [member("a")]) is None

@@ -121,7 +121,7 @@ def test_rack_assignor_and_instance_stay_as_they_were(driver):
 
 
 def test_member_is_exactly_as_last_stated(driver):
-    """Its topics are sorted, once each; omitted fields keep their values."""
+    """The member's topics are sorted, once each; omitted fields keep their values."""
     of_request = {
         "topics": ["u", "t", "u"],
         "regex": "t.*",

@@ -94,7 +94,7 @@ def test_epochless_versions_commit_only_for_classic_members():
     ("version", "stale"), [(5, E.ILLEGAL_GENERATION), (6, E.STALE_MEMBER_EPOCH)]
 )
 def test_transactional_version_6_has_stale_code(version, stale):
-    """It is returned for a newer epoch, and for a partition that was assigned after an older epoch."""
+    """The code is returned for a newer epoch, and for a partition that was assigned after an older epoch."""
     for epoch, partition in ((6, (T, 0)), (1, (T, 0))):
         arguments = (group(A), "a", epoch, version)
         assert outcome(*arguments, partition=partition, is_transactional=True) is stale

@@ -222,7 +222,7 @@ def test_replaced_pattern_is_removed(later):
 
 
 def test_new_coordinator_removes_replaced_pattern_at_once(driver):
-    """It knows the pattern from the records alone, and has not checked it itself."""
+    """The new coordinator has the pattern from the records alone, and has not checked it."""
     epoch = driver.consumer_heartbeat("a", regex="t.*").member_epoch
     epoch = driver.consumer_heartbeat("a", epoch).member_epoch
     after = Driver(log=driver.log, now=driver.now)

@@ -177,7 +177,7 @@ def test_revoking_member_gets_whole_timeout_after_failover(driver):
 
 
 def test_classic_member_rejoins_instead_of_revoking(driver):
-    """Its revocation deadline is the one by which it must join again."""
+    """For a classic member the deadline to revoke is the deadline to join again."""
     driver.join("a", version=3)
     driver.advance(3)
     a = driver.answers["a"].member_id

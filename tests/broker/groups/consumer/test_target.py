@@ -65,7 +65,7 @@ def test_new_majority_for_assignor_makes_new_target(driver):
     driver.consumer_heartbeat("a", a, assignor="range")  # a tie, which the first name wins
     assert group_of(driver).epoch == epoch + 1
     assert dict(group_of(driver).assignor_counts) == {"range": 1, "uniform": 1}
-    driver.consumer_heartbeat("a", assignor="range")  # it joins again
+    driver.consumer_heartbeat("a", assignor="range")  # the member joins again
     assert group_of(driver).epoch == epoch + 1
 
 

@@ -103,7 +103,7 @@ class Interpreter(GroupInterpreter):
         name = type(record.key).__name__.removeprefix("ShareGroup").removesuffix("Key")
         key = getattr(record.key, "member_id", "")
         if name == "StatePartitionMetadata" and record.value is not None:
-            return f"{name} as shown"  # its topics have no order
+            return f"{name} as shown"  # topics have no order
         value = str(record.value).partition("(")[2].rstrip(")") or "no value"
         return f"{name} {key}: {value}"
 

@@ -88,7 +88,7 @@ def test_tasks_without_epochs_get_that_of_the_member():
 def test_holders_are_processes_of_members():
     group = StreamsGroup("g")
     group.apply(*RECORDS.current("g", MEMBER))
-    assert group.active_process(Task("0", 1)) == ""  # its process is not known yet
+    assert group.active_process(Task("0", 1)) == ""  # no process reported yet
     group.apply(*RECORDS.member("g", MEMBER))
     assert group.active_process(Task("0", 1)) == "p"
     assert group.active_process(Task("3", 1)) == "p"

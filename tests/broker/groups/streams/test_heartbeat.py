@@ -186,7 +186,7 @@ def test_group_has_a_maximum_size(driver, members, code):
         driver.beat(f"m{number}")
     answer = driver.beat("next")
     assert answer is code if code else len(driver.group.members) == 2
-    assert driver.beat("m0", 0) is not ErrorCode.GROUP_MAX_SIZE_REACHED  # it is known
+    assert driver.beat("m0", 0) is not ErrorCode.GROUP_MAX_SIZE_REACHED  # a known member
 
 
 def test_unknown_group_and_member_are_refused(driver):
@@ -244,7 +244,7 @@ def test_epoch_must_be_current_or_the_previous_one(driver):
     assert driver.group.members["a"].epoch == 3
     assert driver.beat("a", 4) is ErrorCode.FENCED_MEMBER_EPOCH
     assert driver.beat("a", 1, owned=({"0": [0]}, {})) is ErrorCode.FENCED_MEMBER_EPOCH
-    assert driver.beat("a", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # it does not report its tasks
+    assert driver.beat("a", 2) is ErrorCode.FENCED_MEMBER_EPOCH  # without reported tasks
     assert driver.beat("a", 2, owned=({"0": [0, 2]}, {})) is ErrorCode.FENCED_MEMBER_EPOCH
     assert driver.beat("a", 2, owned=({"0": [0]}, {})).response.member_epoch == 3
 

@@ -373,7 +373,7 @@ def answer_message(*asked, image=IMAGE):
             for name in ("01", "+1", " 1", "\u0661")
         ),
         (
-            resource(TOPIC, "t", ("cordoned.log.dirs", SET, "/a")),  # it is a broker's config
+            resource(TOPIC, "t", ("cordoned.log.dirs", SET, "/a")),  # a broker's config
             "Unknown topic config name: cordoned.log.dirs",
         ),
         (
@@ -456,7 +456,7 @@ def test_configs_only_kafka_applies_are_kept():
 
 
 def test_kerberos_may_be_set_for_one_broker():
-    """As in Kafka (`DynamicListenerConfig`), although it has no effect; librdkafka's tests set it."""
+    """Kafka also accepts the key (`DynamicListenerConfig`). It has no effect here, but librdkafka's tests set it."""
     of_one = resource(BROKER, "1", ("sasl.kerberos.min.time.before.relogin", SET, "58000"))
     records, codes = alter(of_one)
     assert (len(records), codes) == (1, [ErrorCode.NONE])

@@ -123,7 +123,7 @@ async def test_refused_and_failed_changes_cost_no_tokens(tmp_path):
 
 
 async def test_validate_only_requests_count_too(tmp_path):
-    """As in Kafka."""
+    """Kafka charges such requests too."""
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")

@@ -68,7 +68,7 @@ BEGUN = (features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]
 
 
 async def test_heartbeat_waiting_for_its_turn_extends_the_session(mock_clock):
-    """Its response is sent after a long decision, but its session is extended when it is read."""
+    """The response is sent after a long decision, but the session is extended when the heartbeat is read."""
     async with solo(*BEGUN) as one:
 
         def long():
@@ -162,7 +162,7 @@ async def test_latest_heartbeat_determines_brokers_metadata_offset(mock_clock):
     ("records", "is_woken"),
     [
         ((broker(1, fenced=True), partition(1, 0, [1, 2], isr=[2], leader=-1)), True),
-        ((broker(1), partition(1, 0, [1, 2], isr=[2], leader=-1)), False),  # it changes nothing
+        ((broker(1), partition(1, 0, [1, 2], isr=[2], leader=-1)), False),  # no change
         ((broker(1, fenced=True), partition(1, 0, [2])), False),  # there is no partition to lead
     ],
 )

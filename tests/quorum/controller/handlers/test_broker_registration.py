@@ -127,7 +127,7 @@ async def test_leaderships_of_replaced_process_move_in_parts(
 
 
 async def test_replaced_process_with_heartbeat_loses_no_more_leaderships(mock_clock, monkeypatch):
-    """Its heartbeat arrives while the registration of the other process takes away its leaderships in batches."""
+    """The heartbeat arrives while the registration of the other process takes away the leaderships in batches."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [1, 2]) for index in range(5)]
     async with solo(features(), broker(1), broker(2), topic("t", 1), *many) as one:

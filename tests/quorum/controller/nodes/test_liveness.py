@@ -59,7 +59,7 @@ REFUSED, SILENT, LISTENS = ConnectRefused("refused"), ConnectionLost("timed out"
         ([[REFUSED], [LISTENS]], False),
         ([[REFUSED], [SILENT]], False),
         ([], False),
-        ([[LISTENS, REFUSED]], True),  # its sockets close one after another
+        ([[LISTENS, REFUSED]], True),  # the sockets close one by one
         ([[REFUSED], [LISTENS, LISTENS, REFUSED]], True),
         ([[LISTENS, LISTENS, LISTENS, REFUSED]], False),
     ],
@@ -76,7 +76,7 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
 
 
 async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
-    """The previous address of the name is not known to refuse."""
+    """Whether the previous address of the name refuses is unknown."""
     known, _ = network
     known[7] = [REFUSED]
 

@@ -95,7 +95,7 @@ async def test_registration_describes_node_once(quorum, autojump_clock):
         await one.publish(one.image())
         await trio.sleep(1000)
         assert len(quorum.requests) == 1
-        await one.publish(image_of(features()))  # it was unregistered
+        await one.publish(image_of(features()))  # unregistered
         assert len(quorum.requests) == 2
 
 

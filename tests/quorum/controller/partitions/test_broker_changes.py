@@ -46,7 +46,9 @@ def after(image, records):
 
 
 def test_partition_with_a_leader_gets_no_other():
-    """It has been elected since the task listed the partitions; its broker's shutdown will move it."""
+    """The leader has been elected since the task listed the partitions; the shutdown of its broker will move the
+    leadership.
+    """
     image = cluster(changed_broker(1, in_controlled_shutdown=1), partition(1, 0, [1, 2]))
     assert changes_with(state_of(image), keys=[TopicIdPartition(uid(1), 0)]) == []
     assert changes_without(state_of(image), 1) == [change(1, 0, isr=[2], leader=2)]
@@ -381,7 +383,7 @@ def test_records_of_a_decision_can_be_replayed():
 
 
 def test_replica_with_failed_directory_stays_outside_isr():
-    """Its leader saw it in sync before the directory failed."""
+    """The leader saw the replica in sync before the directory failed."""
     lost = partition(1, 0, [1, 2], isr=[1], directories=[uid(501), LOST_DIRECTORY])
     image = cluster(lost)
     proposal = AlterPartitionRequestPartitionData(

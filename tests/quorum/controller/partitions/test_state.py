@@ -15,7 +15,7 @@ def test_deleted_topics_and_partitions_are_omitted():
 
 
 def test_configs_of_topic_are_read_once_per_decision(monkeypatch):
-    """A decision asks for each of the topic's partitions."""
+    """A decision needs the configs for each of the topic's partitions."""
     found, read = ControllerState._config_of, []
 
     def noted(self, name, key):

@@ -108,7 +108,7 @@ def test_token_is_found_in_steps_of_some():
 
 @pytest.mark.parametrize("count", [100, 1_000])
 def test_creation_does_not_look_at_other_tokens(count):
-    """Its calls are counted; a sum over all tokens would make more."""
+    """The function calls of a creation are counted; a sum over all tokens would make more."""
     image = image_of(*[token_record(f"{n}") for n in range(count)], base=IMAGE)
     assert calls_of(lambda: creation(image)) < 100
 

@@ -49,7 +49,7 @@ async def test_silent_broker_is_fenced_after_its_session(autojump_clock):
 
 
 async def test_late_broker_also_gets_whole_session(autojump_clock):
-    """It had no lease when the controller looked for the next expiry."""
+    """The late broker had no lease when the controller looked for the next expiry."""
     async with solo(features(), broker(1, fenced=True)) as one:
         await trio.sleep(SESSION / 2)
         assert not (await one.beat(1)).is_fenced
@@ -98,7 +98,7 @@ async def test_blocked_controller_reads_waiting_heartbeats_before_fencing(mock_c
 
 
 async def test_broker_with_ended_process_is_fenced_at_once(autojump_clock):
-    """Its connection closes, and its port refuses connections."""
+    """The broker's connection closes, and its port refuses connections."""
     async with solo(*RECORDS) as one:
         await one.beat(1)
         one.silent.add(9001)
@@ -110,7 +110,7 @@ async def test_broker_with_ended_process_is_fenced_at_once(autojump_clock):
 
 
 async def test_disconnected_broker_is_probed_repeatedly(autojump_clock):
-    """It died with the previous controller, or its listener stayed open a moment longer than its connection."""
+    """The broker died with the previous controller, or its listener stayed open a moment longer than its connection."""
     async with solo(*RECORDS) as one:
         await trio.sleep(1)
         one.silent.add(9001)

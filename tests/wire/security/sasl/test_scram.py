@@ -258,7 +258,7 @@ def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
 
 
 def test_account_without_principal_cannot_log_in():
-    """It may belong to a delegation token that has expired meanwhile."""
+    """The account may belong to a delegation token that has expired meanwhile."""
     account = ScramAccount(credential_of(SCRAM_DIGESTS[SHA256], "secret", SALT, 4096), None)
     with pytest.raises(AuthenticationFailed, match="invalid credentials"):
         converse(

@@ -188,7 +188,7 @@ def test_server_names_are_verified_unless_disabled(certificates):
 
 
 def test_store_named_pkcs12_may_be_jks():
-    """As in Java, which distinguishes the two by content."""
+    """Java also distinguishes the two by content."""
     settings = replace(JKS, keystore_type="PKCS12", truststore_type="PKCS12")
     assert server_context(settings).cert_store_stats()["x509"] == 1
 

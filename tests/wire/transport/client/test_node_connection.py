@@ -131,7 +131,7 @@ async def test_death_of_node_is_detected_at_once():
 
 
 async def test_request_on_lost_connection_is_freed_at_once():
-    """Its error refers to the frames that hold the request; a waiter that kept the error would form a cycle."""
+    """The error refers to the frames that hold the request; a waiter that kept the error would form a cycle."""
 
     class Held(HeartbeatRequest):
         __slots__ = ("__weakref__",)
@@ -319,7 +319,7 @@ async def test_records_of_answers_are_never_mixed(copy_records):
 
 @pytest.mark.parametrize("answered", [True, False])
 async def test_cancelled_request_is_never_sent_later(monkeypatch, answered):
-    """It does not arrive after a later request that is sent on another connection."""
+    """The cancelled request does not arrive after a later request that is sent on another connection."""
     given_up = []
     real = SocketEndpoint.give_up
     monkeypatch.setattr(SocketEndpoint, "give_up", lambda self: given_up.append(self) or real(self))

@@ -312,8 +312,8 @@ async def test_heavy_use_long_ago_counts_little(queue, clock):
 
 
 async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
-    """A connection that arrives then waits, unless the expected slice has not come: a connection that has gone delays
-    no other.
+    """A connection that arrives then waits, unless the expected slice does not begin: a closed connection delays no
+    other.
     """
     first, second, third = made(queue), made(queue), made(queue)
     for item in (first, second, third):

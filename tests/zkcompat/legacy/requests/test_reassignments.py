@@ -54,7 +54,7 @@ def test_cancelled_or_refused_move_is_removed():
 
 
 def test_other_target_is_requested():
-    """One partition is moving elsewhere, and an earlier request for another one was obeyed."""
+    """One partition is moving elsewhere, and an earlier request for another partition was carried out."""
     assert advance(OLD, ELSEWHERE, {}).request is not None
     assert advance(OLD, MOVED, {("t", 0): (1, 2)}).request is None
     assert advance(OLD, STILL, {("t", 0): (1, 2)}).request is not None
