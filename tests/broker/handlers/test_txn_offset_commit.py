@@ -64,7 +64,7 @@ async def test_version_5_adds_the_group_itself(tmp_path):
 
 
 async def test_commit_after_abort_is_refused(tmp_path):
-    """KAFKA-14402: it would begin a transaction that never ends (T3)."""
+    """KAFKA-14402: the commit would begin a transaction that never ends (T3)."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE

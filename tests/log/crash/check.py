@@ -258,7 +258,7 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
 
 
 def _judge_compacted_aborts(log: PartitionLog, naive: Naive, after: State) -> None:
-    """Aborted transactions that survive a round are known as long as their markers, before and after it."""
+    """Before and after a round, an aborted transaction is known as long as its marker remains."""
     found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     first_offsets = {(a.producer_id, a.last_offset): a.first_offset for a in found}
     for producer, first, last in naive.aborted:

@@ -226,7 +226,7 @@ async def test_blocked_controller_first_reads_waiting_heartbeats(tmp_path, mock_
     mock_clock.rate = 1.0
     async with joined_broker(tmp_path) as (one, leases):
         lease = leases.get(1, one.epoch)
-        # A stopped process, such as a suspended laptop; sessions last nine seconds
+        # The controller was stopped, for example on a suspended laptop, for longer than a session of nine seconds.
         mock_clock.jump(30.0)
         assert not (await one.beat()).is_fenced
         assert leases.get(1, one.epoch) is lease

@@ -267,7 +267,7 @@ def test_answer_resets_the_next_pause():
 
 
 def test_second_address_is_ignored_during_leader_fetch():
-    """A bootstrap server's address is such an address: the batch would be appended twice."""
+    """The second address may be that of a bootstrap server: the batch would be appended twice."""
     talk = follower_of_2(me=OBSERVER)
     talk.at(TIMES.fetch_max_wait + TIMES.patience)
     other = talk.sent[-1].to.id

@@ -28,7 +28,7 @@ def _divergence_is_not_reported() -> Patch:
 
 
 def _divergence_inside_a_known_epoch() -> Patch:
-    """The follower has more of an epoch that the leader knows."""
+    """The follower has more records of an epoch than the leader, which knows that epoch."""
     real = Fetch._diverged
 
     def diverged(self: Fetch, slot: Slot, leader: Any) -> Any:
