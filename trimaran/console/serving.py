@@ -37,7 +37,7 @@ UNKNOWN_HEADER = "x-unknown-records"
 
 # The longest wait of a user; a request to a silent cluster times out before.
 PAGE_SECONDS = 15.0
-# Threads that query the cluster at a time. An abandoned one keeps its place until it ends.
+# The maximum number of threads that query the cluster. An abandoned thread counts until it ends.
 THREADS_MAX = 8
 ADDRESS_SHOWN = 200  # characters of a mistyped path that an error shows
 _STATUS = {

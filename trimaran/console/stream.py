@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 from trimaran.errors.user_error import UserError
 from trimaran.wire.identity import NO_OFFSET
 
-# Streams at a time; the page of another tab retries every few seconds.
+# The maximum number of streams; a page beyond it retries every few seconds.
 STREAMS_MAX = 16
 LOOK_SECONDS = 1.0
 # Writing detects a connection whose other end is gone.

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 _SIMILAR = 0.7
 # The maximum of names that are compared: comparing 10,000 takes 50 ms.
 NAMES_MAX = 10_000
-# Words for one action. `unset` is spelled like `set`, but means `delete`.
+# Groups of words for the same action. `unset` is spelled like `set`, but means `delete`.
 _ACTIONS = (
     ("delete", "remove", "unset", "unregister", "rm", "del", "drop", "clear", "reset"),
     ("list", "ls", "show", "describe", "get", "status", "info", "view", "cat", "print"),

@@ -48,7 +48,8 @@ from trimaran.wire.messages.header import (
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 from trimaran.wire.schema import Message
 
-# The requests of a connection that wait for their responses. Clients send a few; beyond this the connection closes.
+# The maximum number of requests of a connection that wait for their responses. Clients send a few; with more the
+# connection is closed.
 OUTSTANDING_MAX = 10_000
 # Requests that identify the client.
 _READ_ALWAYS = frozenset({ApiKey.API_VERSIONS, *LOGIN_APIS})

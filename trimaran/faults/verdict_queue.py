@@ -8,7 +8,7 @@ import trio
 
 from trimaran.faults.verdicts import RelayVerdict, SendFrame, SendPart
 
-# The bytes of frames that wait in one direction; beyond them the other side is not read.
+# The maximum size of the frames that wait in one direction; above it the other side is not read.
 WAITING_BYTES_MAX = 4 << 20
 
 

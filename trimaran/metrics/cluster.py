@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trimaran.metrics.families import Families, Table, families, gauge
 from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
-# Partitions that are counted per turn of the loop: about a millisecond.
+# The number of partitions that are counted in one turn of the loop, which takes about a millisecond.
 _PER_TURN = 2_000
 
 _CONTROLLER = "kafka_controller_kafkacontroller"

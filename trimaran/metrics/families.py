@@ -31,7 +31,7 @@ TimeRows = Iterable[tuple[Sequence[str], TimeSummary]]
 
 # The quantiles of Kafka's histograms, except p75 and p98.
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
-# Samples that are made per turn of the loop: about a millisecond.
+# The number of samples that are made in one turn of the loop, which takes about a millisecond.
 _PER_TURN = 500
 
 S = TypeVar("S")

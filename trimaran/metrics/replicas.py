@@ -17,7 +17,7 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.metrics.families import Families, Table, families, gauge, gauges
 from trimaran.wire.identity import Offset
 
-# Replicas that are visited per turn of the loop: about a millisecond.
+# The number of replicas that are visited in one turn of the loop, which takes about a millisecond.
 _PER_TURN = 200
 _LABELS = ("topic", "partition")
 _LED, _OPEN = "partitions led here", "open logs"

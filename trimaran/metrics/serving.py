@@ -73,7 +73,8 @@ def text_of(families: Iterable[Metric], accept: str) -> Text:
     return Text(content_type, encode(_Collected(families)))
 
 
-# The scrapes at a time; further ones are refused, so that half of the connections are left for probes.
+# The maximum number of concurrent scrapes; further ones are refused, so that half of the connections are left for
+# probes.
 SCRAPES_MAX = CONNECTIONS_MAX // 2
 _TOO_MANY = b"%d scrapes wait already: read /metrics less often\n" % SCRAPES_MAX
 

@@ -31,7 +31,7 @@ from trimaran.metrics.families import (
     times_by,
 )
 
-# Share partitions that are visited per turn of the loop: about a millisecond.
+# The number of share partitions that are visited in one turn of the loop, which takes about a millisecond.
 _PER_TURN = 200
 _GROUPS = "share groups with a session here"
 _PARTITIONS = "share partitions here: those of share sessions"
