@@ -43,7 +43,7 @@ async def measure(root: Path, pairs: int) -> None:
         "consume": fetch_request(),
     }
     async with one_node(root) as running:
-        context = running.brokers[BROKER].context
+        context = running.brokers[BROKER].contexts.data
 
         def switch(is_on: bool) -> None:
             object.__setattr__(context, "authorizer", made if is_on else None)

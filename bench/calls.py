@@ -137,7 +137,7 @@ def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     asked = call(request, ProduceRequest.VERSIONS.high, connection())
     while True:
         view[:8] = bytes(8)  # the last append wrote its offset into the batch
-        steps = produce(request, harness.context, asked)
+        steps = produce(request, harness.contexts.data, asked)
         yield partial(any, steps)  # up to its first wait; a C function, which is not counted
 
 
@@ -145,7 +145,7 @@ def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     request = through_wire(requests.fetch_request(topic_id("t")), FetchRequest.VERSIONS.high)
     asked = call(request, FetchRequest.VERSIONS.high, connection())
     while True:
-        steps = fetch(request, harness.context, asked)
+        steps = fetch(request, harness.contexts.data, asked)
         yield partial(any, steps)  # up to its first wait; a C function, which is not counted
 
 

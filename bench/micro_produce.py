@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import trio
@@ -19,7 +18,7 @@ import trio
 from bench.authorization_cost import authorizer
 from bench.sizes import sized
 from tests.broker.calls import call, connection, started, through_wire
-from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, replaced, topic, topic_id
 from trimaran.broker.handlers.produce import produce
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.validation.validate import validate_produced
@@ -64,7 +63,7 @@ def measure(root, partitions, count, value_bytes, acks):
     def handle():
         for view in views:
             view[:8] = bytes(8)  # the last append wrote its offset into the batch
-        started(produce(message, harness.context, asked))
+        started(produce(message, harness.contexts.data, asked))
 
     def append():
         for view, leader in zip(views, leaders, strict=True):
@@ -75,7 +74,7 @@ def measure(root, partitions, count, value_bytes, acks):
     append()  # opens the logs: a request with many closed ones takes another path
     repeats = max(4, min(REPEATS_MAX, (2 << 20) // sum(map(len, views)), 2000 // partitions))
     whole, alone = best(handle, repeats), best(append, repeats)
-    harness.context = replace(harness.context, authorizer=authorizer())
+    harness.contexts = replaced(harness.contexts, authorizer=authorizer())
     judged = best(handle, repeats)
     print(
         f"{partitions:4} partitions x {len(views[0]):6} B  acks {acks:2}  "

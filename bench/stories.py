@@ -162,9 +162,7 @@ async def _fail_over(root: Path) -> Entered:
         image = await found.seen(lambda image: "t" in image.topics.by_name)
         leader = image.topics.by_name["t"].partitions[0].leader
         (other,) = found.brokers.keys() - {leader}
-        await found.brokers[other].context.metadata.wait_for(
-            lambda seen: "t" in seen.topics.by_name
-        )
+        await found.brokers[other].parts.metadata.wait_for(lambda seen: "t" in seen.topics.by_name)
         with calls.counting():
             await trio.sleep(IDLE_SECONDS)
         idle = calls.take().entered

@@ -1,8 +1,8 @@
 """The objects that a broker's request handlers may use, by family.
 
 A handler is `def handle(request, ctx: DataContext, call: Call) -> …`; its annotation names the context of its family,
-and it uses nothing else of the broker. `trimaran.broker.process.families` creates one `Context`, which implements the
-context of every family.
+and it uses nothing else of the broker. `trimaran.broker.process.families` creates the `Contexts`, one for each family,
+and `trimaran.broker.handlers.registry` passes every handler its own.
 
 - `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
   one.
@@ -62,8 +62,7 @@ class BrokerLimits:
     fetch_bytes_max: int
 
 
-# Family contexts have no slots, because `Context` inherits from all of them.
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DataContext:
     """The context of requests that read and write partition logs: Produce, Fetch and offset lookups.
 
@@ -83,15 +82,20 @@ class DataContext:
     authorizer: Authorizer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class SharingContext(DataContext):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingContext:
     """The context of requests from members of share groups to the leaders of partitions."""
 
     config: ServerConfig
+    metadata: BrokerMetadata
+    partitions: Partitions
     sharing: SharePartitions
+    limits: BrokerLimits
+    quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    authorizer: Authorizer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupContext:
     """The context of requests from group members, requests about groups and their offsets, and FindCoordinator.
 
@@ -111,7 +115,7 @@ class GroupContext:
     authorizer: Authorizer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionContext:
     """The context of requests from transactional producers, and of the markers that other coordinators send."""
 
@@ -125,22 +129,17 @@ class TransactionContext:
     authorizer: Authorizer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShareContext:
-    """The context of requests about the states of share partitions, and of their consumers.
-
-    `shares` has the states whose partition of `__share_group_state` this broker leads; `share_states` reaches the
-    coordinators of all states.
+    """The context of requests about the states of share partitions: those whose partition of `__share_group_state` this
+    broker leads.
     """
 
-    metadata: BrokerMetadata
-    partitions: Partitions
     shares: ShareCoordinator
-    share_states: ShareStates
     authorizer: Authorizer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryContext:
     """The context of requests about this broker's log directories and the replicas in them."""
 
@@ -152,7 +151,7 @@ class DirectoryContext:
     authorizer: Authorizer | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AdminContext:
     """The context of requests about the cluster: its metadata, and changes that the controller decides.
 
@@ -181,10 +180,14 @@ class AdminContext:
         return self.client_metrics is not None and self.client_metrics.received is not None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Context(
-    SharingContext, GroupContext, TransactionContext, ShareContext, DirectoryContext, AdminContext
-):
-    """The context of all families. The registry passes it to every handler, which sees only the family that it
-    declares.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contexts:
+    """The context of each family of handlers. A request gets that of its handler's family."""
+
+    data: DataContext
+    sharing: SharingContext
+    groups: GroupContext
+    transactions: TransactionContext
+    shares: ShareContext
+    directories: DirectoryContext
+    administration: AdminContext

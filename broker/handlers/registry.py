@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 from trimaran.broker.handlers.add_offsets_to_txn import add_offsets_to_txn
@@ -14,7 +15,7 @@ from trimaran.broker.handlers.consumer_group_describe import consumer_group_desc
 from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from trimaran.broker.handlers.context import (
     AdminContext,
-    Context,
+    Contexts,
     DataContext,
     DirectoryContext,
     GroupContext,
@@ -83,7 +84,7 @@ from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.dispatch.api_versions import NodeIdentity
+from trimaran.wire.transport.dispatch.api_versions import Features, NodeIdentity
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import declaration_of
@@ -165,22 +166,29 @@ ADMINISTRATION: _Handlers[AdminContext] = (
     metadata,
     push_telemetry,
 )
-OWN_HANDLERS: tuple[Callable[..., Any], ...] = (
-    *DATA,
-    *SHARING,
-    *GROUPS,
-    *TRANSACTIONS,
-    *SHARES,
-    *DIRECTORIES,
-    *ADMINISTRATION,
-)
-_OWN_REQUESTS = {declaration_of(handler).request for handler in OWN_HANDLERS}
+# The rows by the name of their context in `Contexts`.
+FAMILIES: dict[str, tuple[Callable[..., Any], ...]] = {
+    "data": DATA,
+    "sharing": SHARING,
+    "groups": GROUPS,
+    "transactions": TRANSACTIONS,
+    "shares": SHARES,
+    "directories": DIRECTORIES,
+    "administration": ADMINISTRATION,
+}
+_OWN_REQUESTS = {
+    declaration_of(handler).request for handlers in FAMILIES.values() for handler in handlers
+}
 PASSED_ON = [
     handler
     for handler in FORWARDED_HANDLERS
     if declaration_of(handler).request not in _OWN_REQUESTS
 ]
-HANDLERS = (*OWN_HANDLERS, *map(passed_on, PASSED_ON))
+FAMILIES["administration"] += tuple(map(passed_on, PASSED_ON))
+CONTEXT_OF: dict[Callable[..., Any], Callable[[Contexts], Any]] = {
+    handler: attrgetter(family) for family, handlers in FAMILIES.items() for handler in handlers
+}
+HANDLERS = tuple(CONTEXT_OF)
 
 
 # Without ZooKeeper these versions are not advertised, and are answered with UNSUPPORTED_VERSION, which old clients
@@ -200,16 +208,25 @@ def broker_registry(
     zookeeper_offsets: bool = False,
     client_metrics: bool = True,
     hooks: Hooks | None = None,
-) -> Registry[Context]:
+) -> Registry[Contexts]:
     """Returns the APIs that a broker's listeners serve."""
     handlers = HANDLERS
     if not client_metrics:
         handlers = tuple(handler for handler in HANDLERS if handler not in _OF_TELEMETRY)
     return Registry(
         handlers,
+        context_of=CONTEXT_OF,
         unadvertised={} if zookeeper_offsets else _OF_ZOOKEEPER,
-        features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
-        identity=lambda ctx: NodeIdentity(ctx.cluster_id, ctx.node_id),
+        features=lambda contexts: _features(contexts.administration),
+        identity=lambda contexts: _identity(contexts.administration),
         judge=ACL_JUDGE,
         hooks=hooks,
     )
+
+
+def _features(ctx: AdminContext) -> Features:
+    return api_versions_features(ctx.image, ctx.kraft_version())
+
+
+def _identity(ctx: AdminContext) -> NodeIdentity:
+    return NodeIdentity(ctx.cluster_id, ctx.node_id)

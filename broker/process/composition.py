@@ -62,6 +62,8 @@ class Parts:
     """All running parts in one value, so that starting and stopping are plain functions."""
 
     config: ServerConfig
+    metadata: BrokerMetadata
+    authorizer: Authorizer | None
     storage: Storage
     quorum: QuorumAccess
     listeners: Sequence[Listener]
@@ -150,6 +152,8 @@ def _composed(
     )
     return Parts(
         config=config,
+        metadata=cluster.metadata,
+        authorizer=gate.authorizer,
         storage=storage,
         quorum=access,
         listeners=listeners,

@@ -36,7 +36,7 @@ async def watch_directories(parts: Parts) -> None:
     reports the replica as lost). The replica then comes back with the directory, even if a crash prevented its log from
     becoming durable.
     """
-    directories, ctx = parts.storage.directories, parts.families.context
+    directories, data = parts.storage.directories, parts.families.data
     failures = FailedDirectories(directories)
     while True:
         for failed in await failures.wait():
@@ -45,15 +45,13 @@ async def watch_directories(parts: Parts) -> None:
                 raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
             lost = [
                 partition
-                for partition in ctx.partitions
+                for partition in data.partitions
                 if directories.holding(partition.topic_partition) is failed
             ]
             for partition in lost:
-                if partition.state.directory_of(ctx.node_id) != failed.directory_id:
-                    parts.families.data.assignments.assign(
-                        partition.topic_id_partition, failed.directory_id
-                    )
-            ctx.partitions.reopen(lost)
+                if partition.state.directory_of(parts.config.broker_id) != failed.directory_id:
+                    data.assignments.assign(partition.topic_id_partition, failed.directory_id)
+            data.partitions.reopen(lost)
             parts.lifecycle.report()
 
 

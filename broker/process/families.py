@@ -24,7 +24,17 @@ from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
-from trimaran.broker.handlers.context import BrokerLimits, Context
+from trimaran.broker.handlers.context import (
+    AdminContext,
+    BrokerLimits,
+    Contexts,
+    DataContext,
+    DirectoryContext,
+    GroupContext,
+    ShareContext,
+    SharingContext,
+    TransactionContext,
+)
 from trimaran.broker.metadata.client_quotas import ClientQuotas
 from trimaran.broker.metadata.internal_topics import (
     CONSUMER_OFFSETS,
@@ -157,7 +167,7 @@ class Families:
     groups: GroupCoordinator
     transactions: Transactions
     shares: ShareParts
-    context: Context
+    contexts: Contexts
 
 
 def families(
@@ -177,46 +187,98 @@ def families(
     groups = _groups(cluster, data.partitions, shares.states)
     producer_ids = ProducerIdManager(ports.controller, config.broker_id, ports.broker_epoch)
     transacting = _transactions(cluster, ports, data.partitions, groups, producer_ids)
-    context = Context(
-        config=config,
-        node_id=config.broker_id,
-        cluster_id=cluster_id,
-        metadata=metadata,
+    limits = BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], RESPONSE_BYTES_MAX))
+    contexts = Contexts(
+        data=_data_context(cluster, ports, data, transacting.verifier, limits, authorizer),
+        sharing=SharingContext(
+            config=config,
+            metadata=metadata,
+            partitions=data.partitions,
+            sharing=shares.sharing,
+            limits=limits,
+            quotas=data.quotas,
+            authorizer=authorizer,
+        ),
+        groups=GroupContext(
+            config=config,
+            metadata=metadata,
+            groups=groups,
+            transactions=transacting.coordinator,
+            verifier=transacting.verifier,
+            topic_creation=topic_creation,
+            shares=shares.coordinator,
+            share_states=shares.states,
+            latest_offsets=_latest_offsets(cluster, data.partitions, shares.channels),
+            zookeeper_offsets=zookeeper_offsets,
+            authorizer=authorizer,
+        ),
+        transactions=TransactionContext(
+            metadata=metadata,
+            partitions=data.partitions,
+            groups=groups,
+            transactions=transacting.coordinator,
+            producer_ids=producer_ids,
+            topic_creation=topic_creation,
+            now_ms=ports.now_ms,
+            authorizer=authorizer,
+        ),
+        shares=ShareContext(shares=shares.coordinator, authorizer=authorizer),
+        directories=DirectoryContext(
+            node_id=config.broker_id,
+            metadata=metadata,
+            partitions=data.partitions,
+            directories=ports.directories,
+            moves=data.moves,
+            authorizer=authorizer,
+        ),
+        administration=AdminContext(
+            config=config,
+            node_id=config.broker_id,
+            cluster_id=cluster_id,
+            metadata=metadata,
+            forwarder=_forwarder(cluster, ports),
+            topic_creation=topic_creation,
+            client_metrics=client_metrics,
+            kraft_version=ports.kraft_version,
+            authorizer=authorizer,
+        ),
+    )
+    return Families(data, groups, transacting, shares, contexts)
+
+
+def _data_context(
+    cluster: Cluster,
+    ports: Ports,
+    data: Data,
+    verifier: TransactionVerifier,
+    limits: BrokerLimits,
+    authorizer: Authorizer | None,
+) -> DataContext:
+    config = cluster.config
+    return DataContext(
+        metadata=cluster.metadata,
         partitions=data.partitions,
-        directories=ports.directories,
-        moves=data.moves,
-        forwarder=Forwarder(
-            ports.controller,
-            config["request.timeout.ms"] / 1000,
-            ReadIndex(ports.controller, metadata, ports.quorum_epoch).reach,
-        ),
-        topic_creation=topic_creation,
         fetch_sessions=FetchSessions(config["max.incremental.fetch.session.cache.slots"]),
-        producer_ids=producer_ids,
-        groups=groups,
-        transactions=transacting.coordinator,
-        verifier=transacting.verifier,
-        shares=shares.coordinator,
-        share_states=shares.states,
-        sharing=shares.sharing,
-        latest_offsets=LatestOffsets(
-            config.broker_id,
-            data.partitions,
-            shares.channels,
-            metadata,
-            config["request.timeout.ms"] / 1000,
-        ),
-        limits=BrokerLimits(fetch_bytes_max=min(config["fetch.max.bytes"], RESPONSE_BYTES_MAX)),
-        now_ms=ports.now_ms,
-        kraft_version=ports.kraft_version,
+        limits=limits,
+        replica_selector=SELECTORS.get(config["replica.selector.class"]),
         quotas=data.quotas,
         throttles=cluster.throttles,
+        verifier=verifier,
+        now_ms=ports.now_ms,
         authorizer=authorizer,
-        zookeeper_offsets=zookeeper_offsets,
-        replica_selector=SELECTORS.get(config["replica.selector.class"]),
-        client_metrics=client_metrics,
     )
-    return Families(data, groups, transacting, shares, context)
+
+
+def _forwarder(cluster: Cluster, ports: Ports) -> Forwarder:
+    reading = ReadIndex(ports.controller, cluster.metadata, ports.quorum_epoch)
+    seconds = cluster.config["request.timeout.ms"] / 1000
+    return Forwarder(ports.controller, seconds, reading.reach)
+
+
+def _latest_offsets(cluster: Cluster, partitions: Partitions, channels: Channels) -> LatestOffsets:
+    config = cluster.config
+    seconds = config["request.timeout.ms"] / 1000
+    return LatestOffsets(config.broker_id, partitions, channels, cluster.metadata, seconds)
 
 
 def _data(cluster: Cluster, ports: Ports) -> Data:

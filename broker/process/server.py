@@ -16,7 +16,7 @@ import trio
 
 from trimaran.broker import events
 from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import Contexts
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.partitions.suspect_checks import check_suspects
 from trimaran.broker.process.composition import Parts, compose
@@ -50,7 +50,7 @@ class RunningBroker:
 
     node_id: BrokerId
     addresses: Mapping[str, Address]  # by listener name
-    context: Context
+    contexts: Contexts
     server: Server
     parts: Parts
     controller: RunningController | None  # the controller in the same process
@@ -92,9 +92,9 @@ async def _run(
         async with trio.open_nursery() as nursery:
             server = await _start(parts, nursery, stop)
             if server is not None:
-                ctx = parts.families.context
+                contexts, node_id = parts.families.contexts, parts.config.broker_id
                 task_status.started(
-                    RunningBroker(ctx.node_id, server.addresses, ctx, server, parts, controller)
+                    RunningBroker(node_id, server.addresses, contexts, server, parts, controller)
                 )
             await stop.wait()
             await _take_leave(parts, server)
@@ -115,35 +115,36 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
             nursery.start_soon(parts.storage.commit, directory)
         if parts.quorum.owned:
             await nursery.start(parts.quorum.node.run)
-        ctx, lifecycle = parts.families.context, parts.lifecycle
+        families, lifecycle = parts.families, parts.lifecycle
+        metadata, partitions = parts.metadata, families.data.partitions
         for part in (
             parts.controller,
             parts.alter_partitions,
-            parts.families.data.assignments,
+            families.data.assignments,
             parts.fetchers,
-            parts.families.transactions,
-            parts.families.shares,
+            families.transactions,
+            families.shares,
             lifecycle,
         ):
             nursery.start_soon(part.run)
         await parts.quorum.node.wait_caught_up()
-        if ctx.authorizer is not None:
-            ctx.authorizer.complete_initial_load()
-        for line in overridden(parts.config, ctx.metadata.image.configs):
+        if parts.authorizer is not None:
+            parts.authorizer.complete_initial_load()
+        for line in overridden(parts.config, metadata.image.configs):
             events.CONFIG_OVERRIDDEN.log(log, config=line)
         # The image may have the registration before the response to it arrives, and there may be no later record.
         await lifecycle.state.wait_not(BrokerState.STARTING)
-        await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
-        await finish_moves(ctx.directories, ctx.metadata.image.topics, ctx.node_id)
+        await metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
+        await finish_moves(parts.storage.directories, metadata.image.topics, parts.config.broker_id)
         await _recover_logs(parts)
-        await parts.families.data.publisher.activate()
-        nursery.start_soon(parts.families.data.publisher.run)
-        await nursery.start(ctx.groups.runtime.run)
+        await families.data.publisher.activate()
+        nursery.start_soon(families.data.publisher.run)
+        await nursery.start(families.groups.runtime.run)
         nursery.start_soon(parts.maintenance.run)
-        nursery.start_soon(ctx.moves.run)
+        nursery.start_soon(families.data.moves.run)
         nursery.start_soon(parts.altered.run)
         nursery.start_soon(parts.connections.book.run)
-        nursery.start_soon(check_suspects, ctx.partitions)
+        nursery.start_soon(check_suspects, partitions)
         server: Server = await nursery.start(_serve, parts)
         lifecycle.unfence()
         await lifecycle.state.wait_for(lambda state: state is not BrokerState.RECOVERY)
@@ -159,14 +160,15 @@ async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
 async def _serve(
     parts: Parts, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED
 ) -> None:
+    contexts = parts.families.contexts
     await serve_listener(
         parts.listeners,
         broker_registry(
-            zookeeper_offsets=parts.families.context.zookeeper_offsets is not None,
-            client_metrics=parts.families.context.collects_client_metrics,
-            hooks=parts.families.context.quotas.hooks,
+            zookeeper_offsets=contexts.groups.zookeeper_offsets is not None,
+            client_metrics=contexts.administration.collects_client_metrics,
+            hooks=parts.families.data.quotas.hooks,
         ),
-        parts.families.context,
+        contexts,
         limits=limits_of(parts.config),
         quotas=parts.connections.quotas,
         task_status=task_status,
@@ -180,21 +182,21 @@ async def _recover_logs(parts: Parts) -> None:
     async with trio.open_nursery() as nursery:
         for directory in parts.storage.directories.online:
             if not directory.clean_shutdown:
-                nursery.start_soon(_recover_directory, parts.families.context, directory)
+                nursery.start_soon(_recover_directory, parts, directory)
 
 
-async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
-    topics = ctx.metadata.image.topics.by_name
+async def _recover_directory(parts: Parts, directory: LogDirectory) -> None:
+    topics = parts.metadata.image.topics.by_name
     for key in directory.unsettled():
         topic = topics.get(key.topic)
         if topic is None:
             continue
-        settings = ctx.partitions.settings_of(key.topic)
+        settings = parts.families.data.partitions.settings_of(key.topic)
         try:
             if directory.is_of(key, topic.id):
                 await run_blocking(directory.open_log, key, settings.log)
         except KafkaError as error:
-            ctx.directories.refused(key, topic.id, error)
+            parts.storage.directories.refused(key, topic.id, error)
             if directory.offline is not None:
                 events.LOG_DIRECTORY_RECOVERY_FAILED.log(log, directory=directory.path, error=error)
                 break
@@ -212,9 +214,10 @@ async def _take_leave(parts: Parts, server: Server | None) -> None:
 
 
 async def _close(parts: Parts, *, clean: bool) -> None:
-    watermarks = at_once(parts.families.context.partitions.watermarks())
-    parts.families.context.moves.close()
-    parts.families.context.partitions.close()
+    data = parts.families.data
+    watermarks = at_once(data.partitions.watermarks())
+    data.moves.close()
+    data.partitions.close()
     await parts.storage.close(parts.lifecycle.epoch if clean else None, watermarks)
 
 

@@ -8,13 +8,14 @@ with one right replaced by every other operation on the same kind of resource.
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import trio
 
 from tests.broker.handlers.broker_client import AUTHORIZER, broker_client
 from tests.broker.test_denied import REFUSALS, TITLES, answer, codes
+from tests.cluster.data_side import replaced
 from tests.interop.authorization.answers import comparable
 from tests.interop.authorization.requests import (
     BROKER,
@@ -472,7 +473,7 @@ async def contexts(tmp_path):
         for epoch in (JOINING_EPOCH, LEAVING_EPOCH):
             await done(one, shared_by(epoch), 1)
         (controller,) = one.cluster.controllers.values()
-        yield {"CLIENTS": one.broker.context, "ADMINS": controller.context}, ids
+        yield {"CLIENTS": one.broker.contexts, "ADMINS": controller.context}, ids
 
 
 async def found(one, kind, key):
@@ -511,7 +512,7 @@ async def test_exactly_kafkas_rights_are_sufficient(contexts, listener):
                 sufficient = each_case.sufficient(version)
                 request = request_of(name, builders, version, world, name)
                 for rights in dict.fromkeys(grants(sufficient)):
-                    context = replace(contexts[listener], authorizer=authorizer_of(rights))
+                    context = replaced(contexts[listener], authorizer=authorizer_of(rights))
                     told = comparable(await answer(registry, context, request, version), {})
                     is_enough = any(allows(rights, needed) for needed in sufficient)
                     asked_for += 1
@@ -591,7 +592,7 @@ async def test_only_the_authorized_item_is_served(contexts):
                         continue
                     world = Two(ids, case.choice, case.flags)
                     request = request_of(name, builders, version, world, name)
-                    context = replace(contexts[listener], authorizer=authorizer_of(needed, first))
+                    context = replaced(contexts[listener], authorizer=authorizer_of(needed, first))
                     told = comparable(await answer(registry, context, request, version), names)
                     found = set(items(told))
                     served |= {name for item, is_refused in found if not is_refused}

@@ -49,7 +49,7 @@ class Admin:
 
     async def seen(self, predicate):
         with trio.fail_after(SECONDS):
-            await self.running.context.metadata.wait_for(predicate)
+            await self.running.parts.metadata.wait_for(predicate)
 
 
 class Secured(Admin):
@@ -127,7 +127,7 @@ async def test_same_location_set_again_reloads_the_file(tmp_path):
         await one.alter(**{KEYSTORE: location})
         newer = one.certificates.issue("localhost", "127.0.0.1")
         one.write("new.pem", newer)
-        offset = one.running.context.metadata.image.provenance.offset
+        offset = one.running.parts.metadata.image.provenance.offset
         await one.alter(**{KEYSTORE: location})
         await one.seen(lambda image: image.provenance.offset > offset)
         await check_shows(one, newer)
@@ -205,8 +205,10 @@ async def test_alterable_configs_apply_at_once(tmp_path):
         (broker,) = running.brokers.values()
         async with connected_to(broker) as connection:
             one = Admin(broker, connection)
-            metadata = broker.context.metadata
-            configs = NodeConfigs(broker.context.config, lambda: metadata.image.configs)
+            metadata = broker.parts.metadata
+            configs = NodeConfigs(
+                broker.contexts.administration.config, lambda: metadata.image.configs
+            )
             altered = {
                 "producer.id.expiration.ms": "5000",
                 "log.cleaner.backoff.ms": "7",
@@ -220,5 +222,5 @@ async def test_alterable_configs_apply_at_once(tmp_path):
             settings = CleanerSettings.of(configs)
             assert (settings.backoff, settings.bytes_per_second_max) == (0.007, 9.0)
             assert settings.limits.map_bytes == 4096
-            topic = broker.context.partitions.settings_of("t")
+            topic = broker.parts.families.data.partitions.settings_of("t")
             assert topic.log.producer_id_expiration_ms == 5000

@@ -88,7 +88,7 @@ async def test_consumer_gets_no_bytes_beyond_limit(tmp_path, session_epoch):
         answer = await fetched(one, 0, session_epoch)
         assert (answer.error_code, answer.session_id, answer.responses) == (0, 0, [])
         assert answer.throttle_time_ms == pytest.approx(WAIT_MS, rel=0.05)
-        assert len(one.broker.context.fetch_sessions) == 0
+        assert len(one.broker.contexts.data.fetch_sessions) == 0
         await alter(one, "consumer_byte_rate", remove=True)
         answer = await fetched(one, 0, session_epoch)
         assert answer.throttle_time_ms == 0
@@ -180,7 +180,7 @@ async def test_client_connecting_too_fast_is_not_served(tmp_path, ip):
         )
         await one.call(AlterClientQuotasRequest(entries=[entry], validate_only=False))
         await one.seen(lambda image: image.quotas)
-        quota = one.broker.context.quotas
+        quota = one.broker.parts.families.data.quotas
         others = [quota.connected("127.0.0.2") for _ in range(50)]
         assert any(others) is (ip is None)
         now = trio.current_time()
@@ -192,7 +192,7 @@ async def test_client_connecting_too_fast_is_not_served(tmp_path, ip):
 
 async def test_host_name_quota_applies_to_its_addresses(tmp_path):
     async with broker_client(tmp_path) as one:
-        quota = one.broker.context.quotas.connections
+        quota = one.broker.parts.families.data.quotas.connections
         for name in ("localhost", "no.such.host.invalid"):
             entry = AlterClientQuotasRequestEntryData(
                 entity=[EntityData(entity_type="ip", entity_name=name)],

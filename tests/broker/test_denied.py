@@ -3,12 +3,11 @@
 The same requests go to Apache Kafka (`tests/interop/authorization`).
 """
 
-from dataclasses import replace
-
 import pytest
 
 from tests.broker.calls import connection
 from tests.broker.handlers.broker_client import AUTHORIZER, broker_client
+from tests.cluster.data_side import replaced
 from tests.interop.authorization.answers import comparable
 from tests.interop.authorization.requests import BY_NAME, LISTENERS, World, request_of
 from tests.test_access import OPEN, REGISTRIES
@@ -67,7 +66,7 @@ async def contexts(tmp_path):
         await one.create("orders", "orders-eu", "secret")
         ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}
         (controller,) = one.cluster.controllers.values()
-        yield {"CLIENTS": one.broker.context, "ADMINS": controller.context}, ids
+        yield {"CLIENTS": one.broker.contexts, "ADMINS": controller.context}, ids
 
 
 async def test_unauthorized_client_gets_nothing(contexts):
@@ -94,9 +93,8 @@ async def test_unauthorized_client_gets_nothing(contexts):
 async def test_requests_fail_before_acls_are_loaded(contexts):
     """Nothing is revealed either: every API that is authorized immediately returns an error."""
     contexts, ids = contexts
-    context = contexts["CLIENTS"]
-    unloaded = type(context.authorizer)()
-    context = replace(context, authorizer=unloaded)
+    unloaded = type(contexts["CLIENTS"].data.authorizer)()
+    context = replaced(contexts["CLIENTS"], authorizer=unloaded)
     for name in ("Produce", "Fetch", "Metadata", "ListGroups", "DescribeTopicPartitions"):
         registry = REGISTRIES["Brokers"]
         version = registry.api_versions()[BY_NAME[name].KEY].high

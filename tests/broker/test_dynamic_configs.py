@@ -46,11 +46,11 @@ class Node(BrokerClient):
 
     @property
     def log(self) -> Any:
-        return self.broker.context.partitions.find(TopicPartition(TOPIC, 0)).log.config
+        return self.broker.parts.families.data.partitions.find(TopicPartition(TOPIC, 0)).log.config
 
     @property
     def settings(self) -> Any:
-        return self.broker.context.partitions.settings_of(TOPIC)
+        return self.broker.parts.families.data.partitions.settings_of(TOPIC)
 
     @property
     def bounds(self) -> Any:
@@ -62,7 +62,7 @@ class Node(BrokerClient):
 
     @property
     def throttles(self) -> Any:
-        return self.broker.context.throttles
+        return self.broker.contexts.data.throttles
 
     @property
     def controller(self) -> ControllerState:
@@ -100,29 +100,39 @@ ACTS = {
         "11", lambda node: node.throttles.follower.bound, 11
     ),
     "errors.deadletterqueue.auto.create.topics.enable": Acts(
-        "true", lambda node: node.broker.context.sharing._queues.queue_of("g").creates, True
+        "true",
+        lambda node: node.broker.parts.families.shares.sharing._queues.queue_of("g").creates,
+        True,
     ),
     "errors.deadletterqueue.topic.name.prefix": Acts(
-        "lost.", lambda node: node.broker.context.sharing._queues.queue_of("g").prefix, "lost."
+        "lost.",
+        lambda node: node.broker.parts.families.shares.sharing._queues.queue_of("g").prefix,
+        "lost.",
     ),
     "group.streams.assignment.interval.ms": Acts(
         "77",
         lambda node: (
-            node.broker.context.groups._dependencies.settings[STREAMS]("g").assignment_interval_ms
+            node.broker.parts.families.groups._dependencies.settings[STREAMS](
+                "g"
+            ).assignment_interval_ms
         ),
         77,
     ),
     "group.share.assignment.interval.ms": Acts(
         "77",
         lambda node: (
-            node.broker.context.groups._dependencies.settings[SHARE]("g").assignment_interval_ms
+            node.broker.parts.families.groups._dependencies.settings[SHARE](
+                "g"
+            ).assignment_interval_ms
         ),
         77,
     ),
     "group.consumer.assignment.interval.ms": Acts(
         "77",
         lambda node: (
-            node.broker.context.groups._dependencies.settings[CONSUMER]("g").assignment_interval_ms
+            node.broker.parts.families.groups._dependencies.settings[CONSUMER](
+                "g"
+            ).assignment_interval_ms
         ),
         77,
     ),
@@ -171,7 +181,7 @@ ACTS = {
         "13", lambda node: node.throttles.moves.bound, 13
     ),
     "transaction.partition.verification.enable": Acts(
-        "false", lambda node: node.broker.context.verifier._is_enabled(), False
+        "false", lambda node: node.broker.parts.families.transactions.verifier._is_enabled(), False
     ),
     "unclean.leader.election.enable": Acts(
         "true",
@@ -212,9 +222,9 @@ async def node(path: Path):
         one.certificates, one.path = certificates, path
         await one.create(TOPIC)
         with trio.fail_after(SECONDS):
-            while one.broker.context.partitions.find(TopicPartition(TOPIC, 0)) is None:
+            while one.broker.parts.families.data.partitions.find(TopicPartition(TOPIC, 0)) is None:
                 await trio.lowlevel.checkpoint()
-        one.broker.context.partitions.find(TopicPartition(TOPIC, 0)).open_leader()
+        one.broker.parts.families.data.partitions.find(TopicPartition(TOPIC, 0)).open_leader()
         yield one
 
 
@@ -296,11 +306,11 @@ async def test_min_insync_replicas_is_that_of_the_cluster(tmp_path):
 
 async def test_directories_are_cordoned_and_taken_back(tmp_path):
     async with node(tmp_path) as one:
-        path = str(one.broker.context.directories.all[0].path)
+        path = str(one.broker.parts.storage.directories.all[0].path)
         assert (await alter(one, "11", {"cordoned.log.dirs": path})).error_code == 0
-        assert list(map(str, one.broker.context.directories.cordoned())) == [path]
+        assert list(map(str, one.broker.parts.storage.directories.cordoned())) == [path]
         await alter(one, "11", {"cordoned.log.dirs": None})
-        assert list(one.broker.context.directories.cordoned()) == []
+        assert list(one.broker.parts.storage.directories.cordoned()) == []
 
 
 async def test_ineffective_configs_are_accepted_and_documented(tmp_path):

@@ -229,7 +229,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
         epoch = running.brokers[11].parts.lifecycle.epoch
         await running.stop(11)
         again = await running.start_broker(11)
-        assert again.context.directories.metadata.previous_broker_epoch == epoch
+        assert again.parts.storage.directories.metadata.previous_broker_epoch == epoch
         assert await in_thread(consume, running.bootstrap, "t") == written
         more = [b"more %d" % number for number in range(30)]
         assert len(await in_thread(produce, running.bootstrap, "t", more)) == 30
@@ -263,7 +263,7 @@ async def test_rolling_restart_loses_nothing(tmp_path):
         assert await in_thread(consume, running.bootstrap, "t", len(places)) == places
         for index in range(PARTITIONS):
             logs = [
-                broker.context.partitions.find(TopicPartition("t", index)).log
+                broker.parts.families.data.partitions.find(TopicPartition("t", index)).log
                 for broker in running.brokers.values()
             ]
             contents = {log.read_bytes(0, 1 << 20, upto_offset=log.log_end_offset) for log in logs}

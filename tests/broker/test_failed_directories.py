@@ -39,11 +39,11 @@ def settings(path, names: str = "ab") -> dict[str, str]:
 
 
 def state(running: Cluster, name: str = "t"):
-    return running.brokers[11].context.metadata.image.topics.by_name[name].partitions[0]
+    return running.brokers[11].parts.metadata.image.topics.by_name[name].partitions[0]
 
 
 def holding(running: Cluster):
-    return running.brokers[11].context.directories.holding(TopicPartition("t", 0))
+    return running.brokers[11].parts.storage.directories.holding(TopicPartition("t", 0))
 
 
 async def placed(running: Cluster) -> None:
@@ -143,7 +143,7 @@ async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
             (item / ".kafka_cleanshutdown").unlink()
         make_unreadable(target)
         broker = await running.start_broker(11, **settings(tmp_path))
-        held = broker.context.partitions.find(TopicPartition("t", 0))
+        held = broker.parts.families.data.partitions.find(TopicPartition("t", 0))
         if held.leads:
             await in_thread(lambda: None)
             assert not held.is_new
@@ -174,7 +174,7 @@ async def test_last_in_sync_replica_continues_without_log(tmp_path):
         make_unreadable(tmp_path / "b")
         broker = await running.start_broker(11, **settings(tmp_path))
         with pytest.raises(KafkaError, match="b, which could not be read"):
-            _ = broker.context.partitions.find(TopicPartition("t", 0)).log
+            _ = broker.parts.families.data.partitions.find(TopicPartition("t", 0)).log
         await running.stop(11)
         make_unreadable(tmp_path / "b", back=True)
         await running.start_broker(11, **settings(tmp_path))

@@ -85,9 +85,9 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
             metadata = str(tmp_path / f"{node_id}-metadata")
             await running.start_broker(node_id, **two(tmp_path, node_id), metadata_log_dir=metadata)
         await in_thread(write, running.bootstrap)
-        image = running.brokers[11].context.metadata.image
+        image = running.brokers[11].parts.metadata.image
         state = image.topics.by_name["t"].partitions[0]
-        ctx = running.brokers[state.leader].context
+        ctx = running.brokers[state.leader].contexts.directories
         partition = ctx.partitions.find(TopicPartition("t", 0))
         source = ctx.directories.holding(TopicPartition("t", 0))
         target = next(directory for directory in ctx.directories.all if directory is not source)
@@ -112,7 +112,9 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         )
         await in_thread(write, running.bootstrap, RECORDS, 10)
         ends = {
-            node_id: broker.context.partitions.find(TopicPartition("t", 0)).log.log_end_offset
+            node_id: broker.parts.families.data.partitions.find(
+                TopicPartition("t", 0)
+            ).log.log_end_offset
             for node_id, broker in running.brokers.items()
         }
         assert ends == dict.fromkeys(BROKERS, RECORDS + 10)

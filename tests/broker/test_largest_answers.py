@@ -42,7 +42,7 @@ class Asked:
         self.address = (host, int(port))
         [broker] = running.brokers.values()
         self.node_id = broker.node_id
-        self.groups = broker.context.groups
+        self.groups = broker.parts.families.groups
 
     async def __call__(self, request, version):
         return await trio.to_thread.run_sync(ask, self.address, request, version)

@@ -77,16 +77,16 @@ async def test_small_requests_for_all_there_is(tmp_path, request):
             lambda image: len(image.topics.by_name[TOPIC].partitions) == sizes.partitions,
             broker.node_id,
         )
-        [groups] = broker.context.groups.runtime.epochs
+        [groups] = broker.parts.families.groups.runtime.epochs
         await fill_groups(groups.active(), sizes)
-        [transactions] = broker.context.transactions.runtime.epochs
-        fill_transactions(transactions.active(), sizes, broker.context.now_ms())
-        epoch = broker.context.metadata.image.cluster.brokers[broker.node_id].epoch
+        [transactions] = broker.parts.families.transactions.coordinator.runtime.epochs
+        fill_transactions(transactions.active(), sizes, broker.contexts.data.now_ms())
+        epoch = broker.parts.metadata.image.cluster.brokers[broker.node_id].epoch
         for asked in requests(sizes, broker.node_id):
             for _ in range(2):  # the first request compiles its codecs, and fills caches
                 with no_slow_steps(CALLS_MAX):
                     await trio.to_thread.run_sync(check_answer, address, asked)
-        now = broker.context.metadata.image.cluster.brokers[broker.node_id]
+        now = broker.parts.metadata.image.cluster.brokers[broker.node_id]
         assert (now.fenced, now.epoch) == (False, epoch)
 
 

@@ -54,11 +54,11 @@ async def ask(running: Cluster, request, node_id: int = 11):
 
 
 def states(running: Cluster, topic: str = "t", node_id: int = 11):
-    return running.brokers[node_id].context.metadata.image.topics.by_name[topic].partitions
+    return running.brokers[node_id].parts.metadata.image.topics.by_name[topic].partitions
 
 
 def where(running: Cluster, node_id: int = 11) -> dict[int, str]:
-    directories = running.brokers[node_id].context.directories
+    directories = running.brokers[node_id].parts.storage.directories
     return {
         index: directories.holding(TopicPartition("t", index)).path.name[-1]
         for index in range(PARTITIONS)
@@ -88,7 +88,7 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
         written = await in_thread(produce, running.bootstrap, "t")
         ids = {
             directory.path.name[-1]: directory.directory_id
-            for directory in broker.context.directories.all
+            for directory in broker.parts.storage.directories.all
         }
         placed = where(running)
         assert sorted(placed.values()) in (["a", "a", "b"], ["a", "b", "b"])
@@ -98,7 +98,7 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
                 for index, partition in image.topics.by_name["t"].partitions.items()
             ),
         )
-        registered = broker.context.metadata.image.cluster.brokers[11]
+        registered = broker.parts.metadata.image.cluster.brokers[11]
         assert set(registered.directories) == set(ids.values())
         found = await described(running)
         assert {key: code for key, (code, _) in found.items()} == dict.fromkeys(
@@ -136,7 +136,7 @@ async def test_cordoned_directory_receives_no_new_replicas(tmp_path):
         written = await in_thread(produce, running.bootstrap, "t")
         assert set(where(running).values()) == {"b"}
         assert (
-            broker.context.moves.request(TopicPartition("t", 0), a)
+            broker.parts.families.data.moves.request(TopicPartition("t", 0), a)
             is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         )
         answer = await ask(running, DescribeLogDirsRequest(topics=None))
@@ -151,7 +151,7 @@ async def test_cordoned_directory_receives_no_new_replicas(tmp_path):
         )
         ids = {
             str(directory.path): directory.directory_id
-            for directory in broker.context.directories.all
+            for directory in broker.parts.storage.directories.all
         }
         for value, directories in ((b, {ids[b]}), ("*", {ids[a], ids[b]})):
             assert await cordon(running, value) == (ErrorCode.NONE, None)
@@ -176,7 +176,7 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         for node_id in (11, 12):
             await running.start_broker(node_id, **two(tmp_path, node_id))
         written = await in_thread(produce, running.bootstrap, "t")
-        directories = running.brokers[11].context.directories
+        directories = running.brokers[11].parts.storage.directories
         data = next(
             directory for directory in directories.all if directory is not directories.metadata
         )
@@ -194,7 +194,7 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         assert (await described(running))["b"] == (ErrorCode.KAFKA_STORAGE_ERROR, [])
         assert await in_thread(consume, running.bootstrap, "t") == written
         await in_thread(produce, running.bootstrap, "t")
-        registered = running.brokers[12].context.metadata.image.cluster.brokers[11]
+        registered = running.brokers[12].parts.metadata.image.cluster.brokers[11]
         assert data.directory_id not in registered.directories
         assert not registered.fenced
         await running.stop(11)
@@ -212,9 +212,9 @@ async def test_unplaced_replica_in_failing_directory_returns(
     """
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))
-        broker.context.directories.on_placed = lambda *_: None
+        broker.parts.storage.directories.on_placed = lambda *_: None
         await in_thread(produce, running.bootstrap, "t")
-        directories = broker.context.directories
+        directories = broker.parts.storage.directories
         data = next(
             directory for directory in directories.all if directory is not directories.metadata
         )
@@ -231,7 +231,7 @@ async def test_unplaced_replica_in_failing_directory_returns(
             ),
         )
         with pytest.raises(KafkaError) as refused:
-            _ = broker.context.partitions.find(TopicPartition("t", lost.pop())).log
+            _ = broker.parts.families.data.partitions.find(TopicPartition("t", lost.pop())).log
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -260,7 +260,7 @@ async def test_damaged_replica_moved_away_is_fetched_anew(tmp_path, caplog):
         replica.rename(tmp_path / "aside")
         broker = await running.start_broker(11)
         await running.seen(lambda image: len(states(running)[0].isr) == 2)
-        (directory,) = broker.context.directories.all
+        (directory,) = broker.parts.storage.directories.all
         assert states(running)[0].directory_of(11) == directory.directory_id
         assert segment.read_bytes() == intact
 
@@ -308,8 +308,8 @@ async def test_linked_partition_is_deleted_with_its_topic(tmp_path):
         topic = DeleteTopicState(name="t", topic_id=NIL_UUID)
         await ask(running, DeleteTopicsRequest(topics=[topic], timeout_ms=10_000))
         await running.seen(lambda image: "t" not in image.topics.by_name)
-        await broker.context.directories.purge()
-        assert broker.context.directories.offline is None
+        await broker.parts.storage.directories.purge()
+        assert broker.parts.storage.directories.offline is None
         assert not [path for path in link.parent.iterdir() if path.name.startswith("t-")]
         assert list(moved.glob("*.log"))
         await running.stop(11)
@@ -346,7 +346,7 @@ async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
     """
     broker = await running.start_broker(11, **two(path))
     written = await in_thread(produce, running.bootstrap, "t")
-    ids = {directory.directory_id for directory in broker.context.directories.all}
+    ids = {directory.directory_id for directory in broker.parts.storage.directories.all}
     await running.seen(
         lambda image: all(state.directory_of(11) in ids for state in states(running).values())
     )
@@ -368,7 +368,7 @@ async def test_replaced_disk_restarts_its_only_replicas(tmp_path):
         await all_lead(running)
         await in_thread(produce, running.bootstrap, "t")
         ends = {
-            i: running.brokers[11].context.partitions.leader_of(TopicPartition("t", i))
+            i: running.brokers[11].parts.families.data.partitions.leader_of(TopicPartition("t", i))
             for i in in_b
         }
         assert all(leader.start_offset == 0 for leader in ends.values())
@@ -389,7 +389,7 @@ async def test_replicas_moved_during_downtime_lead_again(tmp_path):
 async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which):
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, expect_failure=True, **two(tmp_path))
-        directories = broker.context.directories
+        directories = broker.parts.storage.directories
         for directory in directories.all if which == "all" else [directories.metadata]:
             directory.health.fail("gone")
         with trio.fail_after(DEADLINE_SECONDS):
@@ -440,7 +440,7 @@ async def test_unreadable_directory_at_start_is_skipped(tmp_path):
         (tmp_path / "11-b" / ".lock").unlink()
         (tmp_path / "11-b" / ".lock").mkdir()
         broker = await running.start_broker(11, **two(tmp_path))
-        assert list(broker.context.directories.failed_at_start) == [tmp_path / "11-b"]
+        assert list(broker.parts.storage.directories.failed_at_start) == [tmp_path / "11-b"]
         gone = {index for index, directory in placed.items() if directory == "b"}
         await running.seen(
             lambda image: (
@@ -463,7 +463,7 @@ async def test_replica_moves_while_read_and_written(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))
         first = await in_thread(produce, running.bootstrap, "t")
-        directories = broker.context.directories
+        directories = broker.parts.storage.directories
         targets = {
             index: next(
                 each_directory
@@ -509,25 +509,25 @@ async def test_moves_that_cannot_be(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))
         await in_thread(produce, running.bootstrap, "t")
-        moves = broker.context.moves
+        moves = broker.parts.families.data.moves
         here = where(running)[0]
         a, b = (str(tmp_path / f"11-{letter}") for letter in "ab")
         other = b if here == "a" else a
         assert moves.request(TopicPartition("t", 0), "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
         assert moves.request(TopicPartition("new", 0), b) is ErrorCode.REPLICA_NOT_AVAILABLE
         assert moves.request(TopicPartition("t", 0), a if here == "a" else b) is ErrorCode.NONE
-        assert moves.of(broker.context.partitions.find(TopicPartition("t", 0))) is None, (
-            "it is there already"
-        )
+        assert (
+            moves.of(broker.parts.families.data.partitions.find(TopicPartition("t", 0))) is None
+        ), "it is there already"
         assert moves.request(TopicPartition("t", 0), other) is ErrorCode.NONE
         assert moves.request(TopicPartition("t", 0), other) is ErrorCode.NONE
         assert moves.request(TopicPartition("t", 0), a if here == "a" else b) is ErrorCode.NONE
-        assert moves.of(broker.context.partitions.find(TopicPartition("t", 0))) is None, (
-            "called back"
-        )
-        broker.context.directories.at(other).health.fail("gone")
+        assert (
+            moves.of(broker.parts.families.data.partitions.find(TopicPartition("t", 0))) is None
+        ), "called back"
+        broker.parts.storage.directories.at(other).health.fail("gone")
         assert moves.request(TopicPartition("t", 0), other) is ErrorCode.KAFKA_STORAGE_ERROR
-        broker.context.directories.at(other).health.offline = None
+        broker.parts.storage.directories.at(other).health.offline = None
 
 
 @pytest.mark.parametrize("left", ["copy alone", "both names", "copy begun"])
@@ -558,10 +558,10 @@ async def test_crash_during_move_leaves_one_complete_replica(tmp_path, left):
                 (tmp_path / f"11-{letter}" / "recovery-point-offset-checkpoint").unlink()
         broker = await running.start_broker(11, **two(tmp_path))
         assert await in_thread(consume, running.bootstrap, "t") == written
-        id_there = broker.context.directories.at(str(there)).directory_id
+        id_there = broker.parts.storage.directories.at(str(there)).directory_id
         await running.seen(
             lambda image: image.topics.by_name["t"].partitions[0].directory_of(11) == id_there,
         )
         assert [
-            directory for directory in broker.context.directories.all if ("t", 0) in directory
-        ] == [broker.context.directories.at(str(there))]
+            directory for directory in broker.parts.storage.directories.all if ("t", 0) in directory
+        ] == [broker.parts.storage.directories.at(str(there))]

@@ -12,6 +12,7 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from tests.counted_work import Work
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.produce import produce
+from trimaran.broker.handlers.registry import CONTEXT_OF
 from trimaran.broker.partitions import replica
 from trimaran.broker.partitions.suspect_checks import check_suspects
 from trimaran.log.batches.batch import iter_batches
@@ -62,7 +63,9 @@ def append(harness, batches=1):
 
 async def ask(harness, handler, request, version, code=0):
     request = through_wire(request, version)
-    response = await finished(handler(request, harness.context, call(request, version)))
+    response = await finished(
+        handler(request, CONTEXT_OF[handler](harness.contexts), call(request, version))
+    )
     [answered] = response.responses
     [data] = getattr(answered, "partitions", None) or answered.partition_responses
     assert data.error_code == code

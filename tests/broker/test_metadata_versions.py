@@ -36,12 +36,12 @@ async def test_directories_are_reported_once_metadata_supports_them(
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, log_dirs=two)
         written = await in_thread(produce, running.bootstrap, "t")
-        image = broker.context.metadata.image
+        image = broker.parts.metadata.image
         assert image.features.metadata_version == level
         assert not image.cluster.brokers[11].directories
         assert bool(image.cluster.controllers) is (level >= versions.CONTROLLER_REGISTRATION)
         await upgrade(running, versions.LATEST)
-        ids = {directory.directory_id for directory in broker.context.directories.all}
+        ids = {directory.directory_id for directory in broker.parts.storage.directories.all}
         await running.seen(lambda image: set(image.cluster.brokers[11].directories) == ids)
         await running.seen(
             lambda image: all(

@@ -49,7 +49,7 @@ async def test_repeated_items_are_answered_together(tmp_path):
         address = (host, int(port))
         await trio.to_thread.run_sync(make_some_of_everything, address)
         [broker] = running.brokers.values()
-        topic_id = broker.context.metadata.image.topics.by_name[TOPIC].id
+        topic_id = broker.parts.metadata.image.topics.by_name[TOPIC].id
         await trio.to_thread.run_sync(check_all, address, topic_id)
 
 

@@ -15,6 +15,7 @@ from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.list_offsets import list_offsets
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from trimaran.broker.handlers.produce import produce
+from trimaran.broker.handlers.registry import CONTEXT_OF
 from trimaran.broker.producing import validate as validate_stage
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.partitions.partition_log import PartitionLog
@@ -87,7 +88,9 @@ CASES = {
 
 async def ask(harness, handler, request, version):
     wired = through_wire(request, version)
-    answer = await finished(handler(wired, harness.context, call(wired, version)))
+    answer = await finished(
+        handler(wired, CONTEXT_OF[handler](harness.contexts), call(wired, version))
+    )
     if handler is fetch:  # the records are slices of files
         return answer
     return type(answer).decode(answer.encode(version), version)

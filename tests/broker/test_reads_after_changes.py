@@ -44,7 +44,7 @@ class LateMetadata:
 
     def __init__(self, one: BrokerClient, monkeypatch: pytest.MonkeyPatch) -> None:
         self.applier: Any = one.broker.parts.quorum.node._applier
-        reach: Any = one.broker.context.forwarder._caught_up
+        reach: Any = one.broker.contexts.administration.forwarder._caught_up
         read_index = reach.__self__
         self.wake, self.ask = self.applier.wake, read_index._committed
         self.is_held = True

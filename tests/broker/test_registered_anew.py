@@ -21,19 +21,19 @@ async def test_partitions_at_rest_have_it_in_sync_again(tmp_path: Path) -> None:
     settings = {"num_partitions": "3", "default_replication_factor": "2"}
     async with cluster(tmp_path, brokers=2, **settings) as running:
         await in_thread(produce, running.bootstrap, "t")
-        ctx = running.brokers[11].context
+        metadata = running.brokers[11].parts.metadata
 
         def all_in_sync(image) -> bool:
             return all(len(p.isr) == 2 for p in image.topics.by_name["t"].partitions.values())
 
         with trio.fail_after(SECONDS):
-            before = (await ctx.metadata.wait_for(all_in_sync)).cluster.brokers[12].epoch
+            before = (await metadata.wait_for(all_in_sync)).cluster.brokers[12].epoch
             async with connected_to(running.brokers[11]) as asked:
                 answer = await asked.call(UnregisterBrokerRequest(broker_id=12), timeout=SECONDS)
             assert not answer.error_code
-            await ctx.metadata.wait_for(
+            await metadata.wait_for(
                 lambda image: (
                     12 in image.cluster.brokers and image.cluster.brokers[12].epoch != before
                 )
             )
-            await ctx.metadata.wait_for(all_in_sync)
+            await metadata.wait_for(all_in_sync)

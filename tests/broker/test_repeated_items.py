@@ -82,8 +82,8 @@ async def test_repeated_items_have_the_defined_effect(tmp_path, node, request):
         await trio.to_thread.run_sync(make_some_of_everything, broker)
         address = broker if node == "broker" else ("127.0.0.1", running.voters[1])
         [one] = running.brokers.values()
-        registration = one.context.metadata.image.cluster.brokers[one.node_id]
-        names = NAMES | {"topic_id": one.context.metadata.image.topics.by_name[TOPIC].id}
+        registration = one.parts.metadata.image.cluster.brokers[one.node_id]
+        names = NAMES | {"topic_id": one.parts.metadata.image.topics.by_name[TOPIC].id}
         for handled, path in cases(node):
             asking = partial(ask, address, handled, path, names)
             legal = legal_count(handled, partial(repeating, handled, path, names))
@@ -96,7 +96,7 @@ async def test_repeated_items_have_the_defined_effect(tmp_path, node, request):
             assert size <= min(allowed, ENCODED_BYTES_MAX), (
                 f"{name_of(handled)} {path}: {few_bytes} bytes became {size}"
             )
-        now = one.context.metadata.image.cluster.brokers[one.node_id]
+        now = one.parts.metadata.image.cluster.brokers[one.node_id]
         assert (now.fenced, now.epoch) == (False, registration.epoch)
 
 

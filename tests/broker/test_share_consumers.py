@@ -138,7 +138,7 @@ async def begin(one):
     topic_id = one.image.topics.by_name["t"].id
     key = SharePartitionKey(GROUP, topic_id, 0)
     with trio.fail_after(SECONDS):
-        await one.broker.context.share_states.initialize(key, StateEpoch(1), None)
+        await one.broker.contexts.groups.share_states.initialize(key, StateEpoch(1), None)
     return topic_id
 
 
@@ -164,7 +164,9 @@ async def test_records_are_shared_by_two_members(tmp_path):
         assert await a.acknowledge((0, 0, 4, [1]), (0, 5, 9, [2])) == [0]
         assert await b.fetch(acks=[(0, 10, 14, [1])]) == [(0, 5, 9, 2)]
         assert await b.acknowledge((0, 5, 9, [1]), epoch=-1) == [0]
-        state = one.broker.context.sharing.find(SharePartitionKey(GROUP, topic_id, 0)).core
+        state = one.broker.parts.families.shares.sharing.find(
+            SharePartitionKey(GROUP, topic_id, 0)
+        ).core
         assert (state.start, state.size) == (15, 0)
 
 
@@ -187,8 +189,8 @@ async def test_acknowledged_records_are_stored(tmp_path):
         assert await a.acquired() == [(0, 0, 5, 1)]
         assert await a.acknowledge((0, 0, 1, [1]), epoch=a.session_epoch) == [0]
         assert await a.acknowledge((0, 3, 3, [3])) == [0]
-        states = one.broker.context.share_states
-        share = one.broker.context.sharing.find(SharePartitionKey(GROUP, topic_id, 0))
+        states = one.broker.contexts.groups.share_states
+        share = one.broker.parts.families.shares.sharing.find(SharePartitionKey(GROUP, topic_id, 0))
         found = await states.read(share.key, share.leader.epoch)
         assert found.summary.start_offset == 2
         assert (3, 3) in [(part.first_offset, part.last_offset) for part in found.batches]

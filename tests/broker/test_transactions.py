@@ -68,7 +68,9 @@ async def mark(harness, producer, *, commit, epoch=0, coordinator_epoch=0, versi
 
     async def ask():
         answers.append(
-            await finished(write_txn_markers(request, harness.context, call(request, version)))
+            await finished(
+                write_txn_markers(request, harness.contexts.transactions, call(request, version))
+            )
         )
 
     with trio.fail_after(30):
@@ -100,7 +102,7 @@ def fetch_request(offset, *, isolation=COMMITTED, max_wait_ms=0, max_bytes=1 << 
 
 async def read(harness, offset, **options):
     request = fetch_request(offset, **options)
-    response = await finished(fetch(request, harness.context, call(request, 17)))
+    response = await finished(fetch(request, harness.contexts.data, call(request, 17)))
     return response.responses[0].partitions[0]
 
 
@@ -149,7 +151,7 @@ async def test_waiting_reader_learns_of_aborts(harness):
     write(harness, 1)
     harness.flush()
     request = fetch_request(0, max_wait_ms=5000)
-    deferred = fetch(request, harness.context, call(request, 17))
+    deferred = fetch(request, harness.contexts.data, call(request, 17))
     answers = []
 
     async def wait():
@@ -176,7 +178,7 @@ def latest(harness, isolation):
         ],
     )
     request = through_wire(message, 11)
-    answer = started(list_offsets(request, harness.context, call(request, 11)))
+    answer = started(list_offsets(request, harness.contexts.data, call(request, 11)))
     return answer.topics[0].partitions[0].offset
 
 

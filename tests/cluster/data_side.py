@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from immutables import Map
 from tests.cluster.nodes import CLUSTER_ID, dotted, format_directory, server_config
 from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.broker.channels.controller_channel import ControllerCalls
+from trimaran.broker.handlers.context import Contexts
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
@@ -140,10 +141,11 @@ class Harness:
     now: float = 1000.0
 
     def __post_init__(self) -> None:
-        self.context = self.families.context
+        self.contexts = self.families.contexts
         self.config, self.metadata = self.cluster.config, self.cluster.metadata
         self.settings = self.cluster.settings
-        self.partitions, self.directories = self.context.partitions, self.context.directories
+        self.partitions = self.families.data.partitions
+        self.directories = self.contexts.directories.directories
 
     def set_image(
         self,
@@ -193,6 +195,23 @@ class Unreachable:
 def _address(metadata: BrokerMetadata, broker_id: int) -> Address | None:
     broker = metadata.image.cluster.brokers.get(broker_id)
     return None if broker is None else Address(broker.listeners[0].host, broker.listeners[0].port)
+
+
+def replaced(contexts: Any, **changes: Any) -> Any:
+    """Returns the contexts of all families with other values in these fields; likewise for a controller's context."""
+    if not isinstance(contexts, Contexts):
+        return replace(contexts, **changes)
+    given: dict[str, Any] = {each.name: getattr(contexts, each.name) for each in fields(contexts)}
+    known = {each.name for context in given.values() for each in fields(context)}
+    assert known >= changes.keys(), changes
+    return Contexts(
+        **{
+            name: replace(
+                context, **{key: changes[key] for key in changes if hasattr(context, key)}
+            )
+            for name, context in given.items()
+        }
+    )
 
 
 def open_harness(
@@ -246,7 +265,7 @@ async def serving(harness: Harness) -> AsyncIterator[int]:
         nursery.start_soon(check_suspects, harness.partitions)
         if isinstance(harness.follows, Fetchers):
             nursery.start_soon(harness.follows.run)
-        await nursery.start(serve_listener, [listener], broker_registry(), harness.context)
+        await nursery.start(serve_listener, [listener], broker_registry(), harness.contexts)
         harness.metadata.image = MetadataImage(
             topics=harness.metadata.image.topics,
             cluster=cluster_image(registration(harness.node_id, listener.address[1])),

@@ -163,7 +163,7 @@ class Cluster:
     ) -> MetadataImage:
         """Waits until a broker's image satisfies the predicate; every change of its inputs must come with an image."""
         with trio.fail_after(SEEN_SECONDS):
-            return await self.brokers[broker_id].context.metadata.wait_for(predicate)
+            return await self.brokers[broker_id].parts.metadata.wait_for(predicate)
 
     @property
     def bootstrap(self) -> str:

@@ -117,14 +117,15 @@ def _raft_metrics(controller: RunningController | None, broker: RunningBroker | 
 
 
 def _broker_metrics(broker: RunningBroker) -> Families:
-    ctx = broker.context
-    yield from broker_metadata_metrics(ctx.metadata.image, broker.parts.quorum.node)
-    yield from topic_metrics(ctx.partitions.traffic)
-    yield from replica_metrics(ctx)
-    yield from group_metrics(ctx.groups)
-    yield from share_metrics(ctx)
-    if ctx.client_metrics is not None:
-        yield from client_metrics(ctx.client_metrics)
+    families, contexts = broker.parts.families, broker.contexts
+    yield from broker_metadata_metrics(broker.parts.metadata.image, broker.parts.quorum.node)
+    yield from topic_metrics(families.data.partitions.traffic)
+    yield from replica_metrics(contexts.directories, contexts.data.throttles)
+    yield from group_metrics(families.groups)
+    yield from share_metrics(families.shares)
+    clients = contexts.administration.client_metrics
+    if clients is not None:
+        yield from client_metrics(clients)
 
 
 def lacking_to_controller(controller: RunningController | None) -> list[str]:
@@ -144,7 +145,7 @@ def lacking_to_broker(broker: RunningBroker | None) -> list[str]:
     """
     if broker is None:
         return ["the broker is starting"]
-    known = broker.context.metadata.image.cluster.brokers.get(broker.node_id)
+    known = broker.parts.metadata.image.cluster.brokers.get(broker.node_id)
     if known is None or known.fenced:
         return ["the broker is fenced"]
     if known.in_controlled_shutdown:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import trio
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DirectoryContext
+from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.broker.partitions.partition import Partition
 from trimaran.metrics.families import Families, Table, families, gauge, gauges
 from trimaran.wire.identity import Offset
@@ -43,7 +44,7 @@ class OpenLog(NamedTuple):
 class ReplicaState:
     """Findings of a walk over the replicas."""
 
-    ctx: Context
+    throttles: ReplicationThrottles
     counts: Counter[str] = field(default_factory=Counter)
     led: list[LedPartition] = field(default_factory=list)
     logs: list[OpenLog] = field(default_factory=list)
@@ -126,17 +127,17 @@ REPLICA_METRICS: Table[ReplicaState] = (
     gauge(
         "kafka_server_leaderreplication_byte_rate",
         "Bytes a second of throttled replicas.",
-        lambda s: s.ctx.throttles.leader.rate(trio.current_time()),
+        lambda s: s.throttles.leader.rate(trio.current_time()),
     ),
     gauge(
         "kafka_server_followerreplication_byte_rate",
         "Bytes a second of throttled replicas.",
-        lambda s: s.ctx.throttles.follower.rate(trio.current_time()),
+        lambda s: s.throttles.follower.rate(trio.current_time()),
     ),
     gauge(
         "kafka_server_alterlogdirsreplication_byte_rate",
         "Bytes a second of throttled replicas.",
-        lambda s: s.ctx.throttles.moves.rate(trio.current_time()),
+        lambda s: s.throttles.moves.rate(trio.current_time()),
     ),
     gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
@@ -146,8 +147,8 @@ REPLICA_METRICS: Table[ReplicaState] = (
 )
 
 
-def replica_metrics(ctx: Context) -> Families:
-    state = ReplicaState(ctx)
+def replica_metrics(ctx: DirectoryContext, throttles: ReplicationThrottles) -> Families:
+    state = ReplicaState(throttles)
     offline = set(ctx.directories.offline_ids())
     state.offline_directories = len(offline)
     for number, partition in enumerate(ctx.partitions, 1):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from trimaran.broker.coordination.shard_epoch import ShardState
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.process.families import ShareParts
 from trimaran.broker.share_state.coordinator import ShareCoordinator
 from trimaran.broker.sharing.counts import DeliveryCounts
 from trimaran.broker.sharing.led_share import LedShare
@@ -196,15 +196,15 @@ SHARE_STATE_METRICS: Table[ShareCoordinator] = (
 SHARE_SHARD_METRICS = runtime_metrics(_COORDINATOR, "__share_group_state")
 
 
-def share_metrics(ctx: Context) -> Families:
+def share_metrics(shares: ShareParts) -> Families:
     partitions = []
-    for number, share in enumerate(ctx.sharing, 1):
+    for number, share in enumerate(shares.sharing, 1):
         partitions.append(_counted(share))
         if number % _PER_TURN == 0:
             yield None
-    yield from families(SHARING_METRICS, SharingState(ctx.sharing, partitions))
-    yield from families(SHARE_STATE_METRICS, ctx.shares)
-    yield from families(SHARE_SHARD_METRICS, ctx.shares.runtime)
+    yield from families(SHARING_METRICS, SharingState(shares.sharing, partitions))
+    yield from families(SHARE_STATE_METRICS, shares.coordinator)
+    yield from families(SHARE_SHARD_METRICS, shares.coordinator.runtime)
 
 
 def _counted(share: LedShare) -> SharePartitionCounts:

@@ -183,7 +183,7 @@ class _Node:
         """Returns the name of a topic in the newest metadata; None if there is none."""
         if not self._started.done() or self._started.exception() is not None:
             return None
-        topic = self._started.result().context.metadata.image.topics.by_id.get(topic_id)
+        topic = self._started.result().parts.metadata.image.topics.by_id.get(topic_id)
         return None if topic is None else topic.name
 
     def state(self) -> str:

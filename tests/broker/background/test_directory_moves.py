@@ -51,7 +51,7 @@ class Moves:
             self.b.health
         )
         self.harness.set_image(topic("t", *[partition_image()] * self._partitions))
-        self.moves = self.harness.context.moves
+        self.moves = self.harness.contexts.directories.moves
 
     def request(self, index, directory):
         assert self.moves.request(TopicPartition("t", index), str(directory.path)) is ErrorCode.NONE
@@ -69,7 +69,9 @@ class Moves:
         """Starts the next process, which finds the copies that this one began."""
         self.moves.close()
         self.moves = DirectoryMoves(
-            self.harness.directories, self.harness.partitions, self.harness.context.throttles.moves
+            self.harness.directories,
+            self.harness.partitions,
+            self.harness.contexts.data.throttles.moves,
         )
 
     def holding(self):
@@ -463,7 +465,7 @@ async def test_throttled_copy_waits_for_its_rate(tmp_path, monkeypatch, autojump
 
     monkeypatch.setattr(directory_moves, "run_blocking", at_once)
     setup = Moves(tmp_path, partitions=2)
-    throttle = setup.harness.context.throttles.moves
+    throttle = setup.harness.contexts.data.throttles.moves
     throttle.bound = len(batch_bytes(3)) / 4
     setup.request(0, setup.b)
     setup.request(1, setup.b)

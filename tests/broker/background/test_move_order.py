@@ -61,7 +61,7 @@ async def test_swap_closes_and_renames_copy_before_reporting(tmp_path, monkeypat
 async def test_unappended_piece_is_not_counted_by_throttle(tmp_path, monkeypatch, in_loop):
     setup = Moves(tmp_path)
     counted = []
-    throttle = setup.harness.context.throttles.moves
+    throttle = setup.harness.contexts.data.throttles.moves
     monkeypatch.setattr(throttle, "record", lambda *sizes: counted.append(sizes))
 
     def fails(_copy, _data):
@@ -81,7 +81,7 @@ async def test_step_waits_while_rate_exceeds_bound(
 ):
     setup = Moves(tmp_path)
     ask(setup)
-    monkeypatch.setattr(setup.harness.context.throttles.moves, "delay", lambda _now: delay)
+    monkeypatch.setattr(setup.harness.contexts.data.throttles.moves, "delay", lambda _now: delay)
     move = setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0)))
     assert await setup.moves._step_or_give_up(move) is is_copied
     assert move.copy.log_end_offset == (3 if is_copied else 0)
@@ -109,7 +109,7 @@ async def test_piece_read_for_ended_move_is_dropped(tmp_path, monkeypatch, meanw
 
     monkeypatch.setattr(directory_moves, "run_blocking", late)
     monkeypatch.setattr(directory_moves, "_append", lambda copy, _data: appended.append(copy))
-    throttle = setup.harness.context.throttles.moves
+    throttle = setup.harness.contexts.data.throttles.moves
     monkeypatch.setattr(throttle, "record", lambda *sizes: counted.append(sizes))
     assert await setup.moves._step_or_give_up(move)
     assert appended == ([move.copy] if meanwhile == "nothing" else [])

@@ -36,12 +36,12 @@ def request(*partitions, follower=None, session_id=0, epoch=-1, topics=("t",), *
 
 def start(harness, message, version=VERSION):
     message = through_wire(message, version)
-    return started(fetch(message, harness.context, call(message, version)))
+    return started(fetch(message, harness.contexts.data, call(message, version)))
 
 
 async def ask(harness, message, version=VERSION):
     message = through_wire(message, version)
-    return await finished(fetch(message, harness.context, call(message, version)))
+    return await finished(fetch(message, harness.contexts.data, call(message, version)))
 
 
 async def ask_one(harness, *partitions, version=VERSION, **fields):

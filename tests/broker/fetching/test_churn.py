@@ -64,7 +64,7 @@ async def assert_each_record_once(path, steps):
                 cluster.lead(index, HERE)
                 consumer.found_here(index)
             case "evict":
-                cluster.harness.context.fetch_sessions.close(consumer.session_id)
+                cluster.harness.contexts.data.fetch_sessions.close(consumer.session_id)
             case _:
                 consumer.wrap()
     for index in range(PARTITIONS):
@@ -123,7 +123,7 @@ class _Consumer:
 
     def wrap(self):
         """Sets the session epoch as after two billion requests."""
-        session = self._cluster.harness.context.fetch_sessions._sessions.get(self.session_id)
+        session = self._cluster.harness.contexts.data.fetch_sessions._sessions.get(self.session_id)
         if session is not None:
             session.epoch = self._epoch = EPOCH_MAX
 

@@ -52,7 +52,7 @@ async def ask(harness, quotas, *partitions, **fields):
     """Returns the response, and the call that it belongs to."""
     message = through_wire(request(*partitions, **fields), VERSION)
     asked = call(message, VERSION)
-    context = replace(harness.context, quotas=quotas)
+    context = replace(harness.contexts.data, quotas=quotas)
     return await finished(fetch(message, context, asked)), asked
 
 

@@ -38,8 +38,7 @@ def harness(tmp_path):
 
 def latest(harness, answer):
     channels = Channels(7, answer)
-    context = harness.context
-    return channels, LatestOffsets(11, context.partitions, channels, context.metadata, 3.0)
+    return channels, LatestOffsets(11, harness.partitions, channels, harness.metadata, 3.0)
 
 
 def found(*topics):

@@ -18,7 +18,7 @@ def harness(tmp_path):
     partitions = [partition(REPLICAS, isr=(11, IN_SYNC)) for _ in range(2)]
     harness.set_image(topic("t", *partitions), brokers=BROKERS)
     fill(harness, 0, 1, values=(b"a", b"b"))
-    harness.context.throttles.leader.set_replicas("t", [0])
+    harness.contexts.data.throttles.leader.set_replicas("t", [0])
     return harness
 
 
@@ -30,11 +30,11 @@ async def bytes_sent(harness, follower, **fields):
 
 async def test_lagging_replica_waits_while_throttled(harness):
     whole = await bytes_sent(harness, LAGS)
-    harness.context.throttles.leader.bound = whole[0] / 2
+    harness.contexts.data.throttles.leader.bound = whole[0] / 2
     assert await bytes_sent(harness, LAGS) == [0, whole[1]]
-    while harness.context.throttles.leader.delay(harness.now) >= 0.5:
+    while harness.contexts.data.throttles.leader.delay(harness.now) >= 0.5:
         harness.now += 0.1
-    assert harness.context.throttles.leader.delay(harness.now) > 0
+    assert harness.contexts.data.throttles.leader.delay(harness.now) > 0
     assert await bytes_sent(harness, LAGS) == [0, whole[1]]
     harness.now += 2.1
     assert await bytes_sent(harness, LAGS) == whole
@@ -43,13 +43,13 @@ async def test_lagging_replica_waits_while_throttled(harness):
 
 async def test_in_sync_replicas_and_consumers_are_not_throttled(harness):
     whole = await bytes_sent(harness, LAGS)
-    harness.context.throttles.leader.bound = 1
+    harness.contexts.data.throttles.leader.bound = 1
     assert await bytes_sent(harness, IN_SYNC) == whole
     assert await bytes_sent(harness, LAGS) == [0, whole[1]]
 
 
 async def test_bytes_to_in_sync_replicas_count_too(harness):
-    throttle = harness.context.throttles.leader
+    throttle = harness.contexts.data.throttles.leader
     whole = await bytes_sent(harness, IN_SYNC)
     assert throttle.rate(harness.now) == whole[0]
     await bytes_sent(harness, None)
@@ -58,7 +58,7 @@ async def test_bytes_to_in_sync_replicas_count_too(harness):
 
 async def test_throttled_session_receives_records_later(harness):
     whole = await bytes_sent(harness, LAGS)
-    throttle = harness.context.throttles.leader
+    throttle = harness.contexts.data.throttles.leader
     throttle.set_replicas("t", ALL)
     throttle.bound = whole[0] / 2
     opened = await ask(harness, request(wanted(0), wanted(1), follower=LAGS, epoch=0))

@@ -49,7 +49,7 @@ def request(*topics, session_id=0, epoch=0, forgotten=(), max_wait_ms=0, min_byt
 
 def start(harness, message, version=BY_ID, on=None):
     message = through_wire(message, version)
-    return started(fetch(message, harness.context, call(message, version, on)))
+    return started(fetch(message, harness.contexts.data, call(message, version, on)))
 
 
 async def ask(harness, message, version=BY_ID, on=None):
@@ -227,7 +227,7 @@ async def test_impossible_names_are_answered_and_not_remembered(harness):
     more = request(named(long, wanted(1)), session_id=session_id, epoch=1)
     answer = await ask(harness, more, BY_NAME)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert not harness.context.fetch_sessions
+    assert not harness.contexts.data.fetch_sessions
 
 
 async def test_session_by_name_forgets_by_name(harness):
@@ -322,7 +322,7 @@ async def test_full_fetch_naming_session_closes_it(harness):
     assert other.session_id not in (0, first.session_id)
     answer = await ask(harness, request(session_id=first.session_id, epoch=1))
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert len(harness.context.fetch_sessions) == 1
+    assert len(harness.contexts.data.fetch_sessions) == 1
 
 
 async def test_records_of_released_poll_go_to_next(harness):

@@ -56,7 +56,7 @@ def request(*partitions, session_id=0, epoch=-1, forgotten=(), max_wait_ms=0, na
 
 
 async def ask(harness, request, on=None):
-    return await finished(fetch(request, harness.context, call(request, VERSION, on)))
+    return await finished(fetch(request, harness.contexts.data, call(request, VERSION, on)))
 
 
 def found(response):
@@ -146,9 +146,9 @@ async def test_final_epoch_ends_the_session(harness):
 async def test_closed_connection_closes_its_sessions(harness):
     on = connection()
     await ask(harness, request(wanted(), epoch=0), on)
-    assert len(harness.context.fetch_sessions) == 1
+    assert len(harness.contexts.data.fetch_sessions) == 1
     on.mark_closed()
-    assert len(harness.context.fetch_sessions) == 0
+    assert len(harness.contexts.data.fetch_sessions) == 0
     watchers = harness.leader().replica.watchers
     assert not watchers._upto_watermark
     assert not watchers._upto_end
@@ -160,7 +160,7 @@ async def test_connection_forgets_ended_sessions(harness):
     for _ in range(20):
         answer = await ask(harness, request(wanted(), session_id=session_id, epoch=0), on)
         session_id = answer.session_id
-    assert len(harness.context.fetch_sessions) == 1
+    assert len(harness.contexts.data.fetch_sessions) == 1
     assert len(on._callbacks) == 1
     await ask(harness, request(wanted(), session_id=session_id, epoch=-1), on)
     assert not on._callbacks
@@ -169,7 +169,7 @@ async def test_connection_forgets_ended_sessions(harness):
 async def test_second_request_releases_the_first(harness):
     first = await ask(harness, request(wanted(0), epoch=0))
     parked_request = request(session_id=first.session_id, epoch=1, max_wait_ms=60_000)
-    deferred = started(fetch(parked_request, harness.context, call(parked_request, VERSION)))
+    deferred = started(fetch(parked_request, harness.contexts.data, call(parked_request, VERSION)))
     assert isinstance(deferred, Paused)
     append(harness, b"a", index=1)
     harness.flush()

@@ -55,7 +55,7 @@ class Broker:
 
     def __init__(self, harness) -> None:
         self.harness = harness
-        self.groups = harness.context.groups
+        self.groups = harness.contexts.groups.groups
 
     async def mark(self, *, is_commit):
         marker = WritableTxnMarker(
@@ -70,7 +70,9 @@ class Broker:
 
         async def ask():
             answers.append(
-                await finished(write_txn_markers(request, self.harness.context, call(request, 1)))
+                await finished(
+                    write_txn_markers(request, self.harness.contexts.transactions, call(request, 1))
+                )
             )
 
         async with trio.open_nursery() as nursery:
@@ -81,7 +83,9 @@ class Broker:
 
     async def offsets(self):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-        answer = await answered(offset_fetch, request, self.harness.context, call(request, 9))
+        answer = await answered(
+            offset_fetch, request, self.harness.contexts.groups, call(request, 9)
+        )
         return {
             (topic.name, partition.partition_index): partition.committed_offset
             for topic in answer.groups[0].topics
@@ -97,7 +101,7 @@ class Broker:
 async def open_broker(tmp_path):
     """Opens a broker whose shard loads when the test calls `serve`."""
     harness = open_harness(tmp_path, offsets_topic_num_partitions="1")
-    harness.partitions.listen(CONSUMER_OFFSETS, harness.context.groups.runtime)
+    harness.partitions.listen(CONSUMER_OFFSETS, harness.contexts.groups.groups.runtime)
     harness.set_image(topic("t", partition()), topic(CONSUMER_OFFSETS, partition()))
     data = committed_in_transaction(5)
     harness.leader(CONSUMER_OFFSETS).append(memoryview(data), list(iter_batches(data)))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from tests.broker.calls import connection
-from tests.cluster.data_side import open_harness
+from tests.cluster.data_side import open_harness, replaced
 from tests.cluster.in_process import Cluster, cluster, connected_to
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.handlers.registry import broker_registry
@@ -47,7 +46,7 @@ class BrokerClient:
 
     @property
     def image(self) -> MetadataImage:
-        return self.broker.context.metadata.image
+        return self.broker.parts.metadata.image
 
     async def call(self, request: Message, version: int | None = None) -> Any:
         return await self.connection.call(request, version=version, timeout=SECONDS)
@@ -117,7 +116,7 @@ async def refusal_by_controller(path: Path, request: Message, version: int) -> A
     """Returns the response on the wire when the controller refuses the envelope with CLUSTER_AUTHORIZATION_FAILED."""
     harness = open_harness(path)
     channel: Any = Refusing()
-    context = replace(harness.context, forwarder=Forwarder(channel, SECONDS))
+    context = replaced(harness.contexts, forwarder=Forwarder(channel, SECONDS))
     frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
     answer: Any = broker_registry().dispatch(frame, context, connection())
     data = bytes(await answer.finish() if hasattr(answer, "finish") else answer)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.broker.calls import connection
-from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, replaced, topic, topic_id
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
@@ -77,7 +76,7 @@ async def answer_to(
     for acl in acls:
         authorizer._index.add(acl)
     authorizer.complete_initial_load()
-    context = replace(harness.context, authorizer=authorizer)
+    context = replaced(harness.contexts, authorizer=authorizer)
     frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
     answer: Any = broker_registry().dispatch(frame, context, connection())
     data = bytes(await answer.finish() if hasattr(answer, "finish") else answer)

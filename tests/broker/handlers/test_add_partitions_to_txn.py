@@ -113,7 +113,7 @@ async def test_coordinating_broker_verifies_locally(tmp_path):
         producer = WireProducer(one)
         await producer.begin()
         assert await producer.add(0) == [E.NONE]
-        check = partial(allowed_at_once, one.broker.context.verifier)
+        check = partial(allowed_at_once, one.broker.parts.families.transactions.verifier)
         mine, other = [TopicPartition("t", 0)], [TopicPartition("t", 0), TopicPartition("t", 1)]
         assert check("x", producer.producer, mine, 9)
         assert not check("x", producer.producer, other, 9)

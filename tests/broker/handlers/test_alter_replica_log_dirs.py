@@ -44,8 +44,8 @@ async def test_replica_moves_to_other_directory(tmp_path, version):
         async with connected_to(broker) as connection:
             one = BrokerClient(running, broker, connection)
             await one.create("t")
-            directories = broker.context.directories
-            leader = broker.context.partitions.leader_of(TopicPartition("t", 0))
+            directories = broker.parts.storage.directories
+            leader = broker.parts.families.data.partitions.leader_of(TopicPartition("t", 0))
             leader.append(data := batch(b"v"), list(iter_batches(data)))
             here = await place_of(one)
             (there,) = set(paths) - {here}
@@ -75,7 +75,7 @@ async def test_every_partition_has_its_refusal(tmp_path):
         async with connected_to(broker) as connection:
             one = BrokerClient(running, broker, connection)
             await one.create("t")
-            here = str(broker.context.directories.all[0].path)
+            here = str(broker.parts.storage.directories.all[0].path)
             request = moves(("/nowhere", "t", [0]), (here, "t", [1]), (here, "u", [0]))
             assert codes_of(await one.call(request)) == {
                 ("t", 0): ErrorCode.LOG_DIR_NOT_FOUND,

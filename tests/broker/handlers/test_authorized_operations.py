@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,7 @@ from tests.broker.calls import answered, call, through_wire
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_consumer_group_heartbeat import joining, served
 from tests.broker.handlers.test_join_group import request as join_request
-from tests.cluster.data_side import open_harness, partition, registration, topic
+from tests.cluster.data_side import open_harness, partition, registration, replaced, topic
 from tests.counted_work import Work
 from trimaran.broker.handlers import metadata as metadata_handler
 from trimaran.broker.handlers.consumer_group_describe import consumer_group_describe
@@ -21,6 +20,7 @@ from trimaran.broker.handlers.describe_groups import describe_groups
 from trimaran.broker.handlers.describe_topic_partitions import describe_topic_partitions
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.metadata import metadata
+from trimaran.broker.handlers.registry import CONTEXT_OF
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -80,14 +80,16 @@ def harness(tmp_path, authorizer):
     harness = open_harness(tmp_path)
     topics = (topic("t", partition()), topic("u", partition()))
     harness.set_image(*topics, brokers=(registration(11),))
-    harness.context = replace(harness.context, authorizer=authorizer)
+    harness.contexts = replaced(harness.contexts, authorizer=authorizer)
     yield harness
     harness.directory.close(broker_epoch=None)
 
 
 async def ask(harness, handler, message, version):
     message = through_wire(message, version)
-    return await answered(handler, message, harness.context, call(message, version))
+    return await answered(
+        handler, message, CONTEXT_OF[handler](harness.contexts), call(message, version)
+    )
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
@@ -123,7 +125,7 @@ async def test_operations_of_all_topics_ignore_cached_answers(harness):
 async def test_request_may_pause_after_each_topic(harness, monkeypatch):
     names = [f"t{number}" for number in range(7)]
     harness.set_image(*(topic(name, partition()) for name in names))
-    harness.context = replace(harness.context, authorizer=None)
+    harness.contexts = replaced(harness.contexts, authorizer=None)
     looked = Work(monkeypatch, metadata_handler, "authorized_operations")
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in names],
@@ -135,7 +137,7 @@ async def test_request_may_pause_after_each_topic(harness, monkeypatch):
 
 
 async def test_missing_internal_topic_is_marked_internal(harness):
-    harness.context = replace(harness.context, authorizer=None)
+    harness.contexts = replaced(harness.contexts, authorizer=None)
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in ("__consumer_offsets", "v")],
         allow_auto_topic_creation=False,

@@ -50,7 +50,10 @@ def answers(harness, message, **options):
     """Returns the error code by resource, or None if the controller decides."""
     answered: dict = {}
     options = {"validate_only": False, "may_alter_loggers": True, **options}
-    trio.run(finished, respond_here(message.resources, harness.context, answered, **options))
+    trio.run(
+        finished,
+        respond_here(message.resources, harness.contexts.administration, answered, **options),
+    )
     return [
         answered[resource_of(resource)].code if resource_of(resource) in answered else None
         for resource in message.resources
@@ -115,7 +118,10 @@ def test_only_directories_of_this_broker_are_cordoned(harness, tmp_path):
 def test_another_broker_is_refused_before_its_configs(harness):
     message, answered = incremental((BROKER, "12", {CORDONED: "/nowhere"})), {}
     options = {"validate_only": False, "may_alter_loggers": True}
-    trio.run(finished, respond_here(message.resources, harness.context, answered, **options))
+    trio.run(
+        finished,
+        respond_here(message.resources, harness.contexts.administration, answered, **options),
+    )
     [error] = answered.values()
     assert error.message == "Unexpected broker id, expected 11, but received 12"
 
@@ -123,7 +129,7 @@ def test_another_broker_is_refused_before_its_configs(harness):
 async def refusals(harness, message, answered=()):
     found = {key: KafkaError(E.NONE) for key in answered}
     before = set(found)
-    await finished(_check_own_listeners(message.resources, harness.context, found))
+    await finished(_check_own_listeners(message.resources, harness.contexts.administration, found))
     return {key: error.code for key, error in found.items() if key not in before}
 
 
@@ -191,7 +197,7 @@ async def test_controller_answers_remaining_resources(harness, make):
         (GROUP, "g", {}),
     )
     forwarder = Forwarder()
-    context = replace(harness.context, forwarder=forwarder)
+    context = replace(harness.contexts.administration, forwarder=forwarder)
     answer = await finished(handler(message, context, call(message, 1)))
     assert [
         (response.resource_type, response.resource_name, response.error_code)

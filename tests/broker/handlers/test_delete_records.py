@@ -26,7 +26,9 @@ async def ask(harness, name, offset, timeout_ms=1000):
         topics=[DeleteRecordsTopic(name=name, partitions=[one])], timeout_ms=timeout_ms
     )
     request = through_wire(message, VERSION)
-    response = await finished(delete_records(request, harness.context, call(request, VERSION)))
+    response = await finished(
+        delete_records(request, harness.contexts.data, call(request, VERSION))
+    )
     found = response.topics[0].partitions[0]
     return ErrorCode.of(found.error_code), found.low_watermark
 

@@ -22,7 +22,9 @@ def harness(tmp_path):
 def described(harness, version=2, **fields):
     fields = {"include_cluster_authorized_operations": False, **fields}
     request = through_wire(DescribeClusterRequest(**fields), version)
-    return through_wire(describe_cluster(request, harness.context, call(request, version)), version)
+    return through_wire(
+        describe_cluster(request, harness.contexts.administration, call(request, version)), version
+    )
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -69,7 +69,7 @@ async def test_permission_on_token_or_owner_suffices(tmp_path):
                 acl = Acl(
                     kind, name, PatternType.LITERAL, "User:bob", "*", operation, Permission.ALLOW
                 )
-                authorizer = one.broker.context.authorizer
+                authorizer = one.broker.contexts.data.authorizer
                 authorizer._index = AclIndex.of([acl])
                 authorizer._kept.clear()
                 answer = await bob.call(ALL, timeout=5)

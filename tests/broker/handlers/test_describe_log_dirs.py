@@ -28,7 +28,9 @@ def harness(tmp_path):
 async def described(harness, *topics, version=4):
     wanted = [DescribableLogDirTopic(topic=name, partitions=list(ids)) for name, ids in topics]
     request = through_wire(DescribeLogDirsRequest(topics=wanted or None), version)
-    answer = await answered(describe_log_dirs, request, harness.context, call(request, version))
+    answer = await answered(
+        describe_log_dirs, request, harness.contexts.directories, call(request, version)
+    )
     return through_wire(answer, version)
 
 
@@ -73,7 +75,7 @@ async def test_failed_directory_is_listed_with_error(tmp_path):
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, log_dirs=",".join(paths))
         async with connected_to(broker) as connection:
-            failed = broker.context.directories.at(paths[1])
+            failed = broker.parts.storage.directories.at(paths[1])
             failed.health.fail("the disk is gone")
             answer = await connection.call(DescribeLogDirsRequest(topics=None), timeout=5)
             failed.health.offline = None
@@ -154,7 +156,7 @@ async def test_memory_and_steps_depend_on_requested_partitions(harness):
         message = DescribeLogDirsRequest(topics=topics if count else None)
         asked = call(message, 4)
         room, effects = NotedRoom(asked), []
-        await carried_out(describe_log_dirs(message, harness.context, asked), effects)
+        await carried_out(describe_log_dirs(message, harness.contexts.directories, asked), effects)
         return room.noted[0], effects.count(None)
 
     (asked, few), (_, more) = [await used(count) for count in (998, 1998)]

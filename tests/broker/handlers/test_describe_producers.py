@@ -27,7 +27,7 @@ def harness(tmp_path):
 async def producers(harness, topic="t", index=0):
     message = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[index])])
     request = through_wire(message, 0)
-    answer = await finished(describe_producers(request, harness.context, call(request, 0)))
+    answer = await finished(describe_producers(request, harness.contexts.data, call(request, 0)))
     return through_wire(answer, 0).topics[0].partitions[0]
 
 
@@ -78,7 +78,7 @@ async def test_memory_of_producers_is_announced(harness):
     request = through_wire(DescribeProducersRequest(topics=[asked]), 0)
     asked = call(request, 0)
     room = NotedRoom(asked)
-    await finished(describe_producers(request, harness.context, asked))
+    await finished(describe_producers(request, harness.contexts.data, asked))
     assert room.noted == [("expect", 23 * 64), ("item", "active_producers")]
 
 

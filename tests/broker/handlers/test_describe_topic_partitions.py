@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.rooms import NotedRoom
-from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, replaced, topic, topic_id
 from trimaran.broker.handlers.describe_topic_partitions import _Page, describe_topic_partitions
 from trimaran.broker.metadata.reachable import Reachable
 from trimaran.quorum.metadata.acls import Acl
@@ -61,7 +59,7 @@ async def ask(harness, *names, limit=2000, cursor=None, on=None):
     )
     request = through_wire(request, 0)
     answer = await finished(
-        describe_topic_partitions(request, harness.context, call(request, 0, on))
+        describe_topic_partitions(request, harness.contexts.administration, call(request, 0, on))
     )
     return through_wire(answer, 0)
 
@@ -155,7 +153,7 @@ async def test_pages_together_contain_every_partition(harness, limit, names):
 async def test_full_page_ends_the_response(harness, skips_unknown, judged):
     """All named topics are authorized. Each topic of the page and each of its partitions takes room."""
     asked = call(DescribeTopicPartitionsRequest(topics=[]), 0)
-    image, room, seen = harness.context.metadata.image, NotedRoom(asked), []
+    image, room, seen = harness.metadata.image, NotedRoom(asked), []
     reachable = Reachable(image.cluster, "PLAINTEXT")
     page = _Page(image.topics, reachable, 8, lambda name: not seen.append(name), room)
     names = ["a", "b", "c", "moved", "z"]
@@ -176,7 +174,7 @@ async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkey
         acl = (ResourceType.TOPIC, name, PatternType.LITERAL, "User:*", "*", DESCRIBE)
         authorizer._index.add(Acl(*acl, Permission.ALLOW))
     authorizer.complete_initial_load()
-    monkeypatch.setattr(harness, "context", replace(harness.context, authorizer=authorizer))
+    monkeypatch.setattr(harness, "contexts", replaced(harness.contexts, authorizer=authorizer))
     answer = await ask(harness, "moved", "c", "b", "a", "none", limit=2)
     refused = {topic.name for topic in answer.topics if topic.error_code}
     assert [topic.name for topic in answer.topics][:1] == ["b"]

@@ -49,7 +49,7 @@ def fetch_request(offset, *, replica_id=-1, **fields):
 
 
 def start_fetch(harness, message):
-    return started(fetch(message, harness.context, call(message, 17)))
+    return started(fetch(message, harness.contexts.data, call(message, 17)))
 
 
 async def read(harness, offset, **fields):
@@ -194,7 +194,7 @@ def lead_again(harness):
 async def read_in_version(harness, version, offset):
     message = fetch_request(offset)
     message = message.replace(topics=[message.topics[0].replace(topic="t")])
-    response = await finished(fetch(message, harness.context, call(message, version)))
+    response = await finished(fetch(message, harness.contexts.data, call(message, version)))
     return response.responses[0].partitions[0]
 
 
@@ -265,7 +265,7 @@ async def test_abandoned_large_fetch_leaves_no_cycle(harness):
     gc.disable()
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(finished, fetch(asked, harness.context, large))
+            nursery.start_soon(finished, fetch(asked, harness.contexts.data, large))
             while not slots():
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()

@@ -1,14 +1,12 @@
 """Unauthorized clients fetch nothing of a topic: in sessions, by topic id, and after waits in which ACLs changed."""
 
-from dataclasses import replace
-
 import pytest
 import trio
 import trio.testing
 
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, replaced, topic, topic_id
 from tests.quorum.metadata.build import SOMEWHERE, replay, uid
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.metadata import metadata
@@ -64,7 +62,7 @@ def acls():
 def harness(tmp_path, acls):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()), topic("secret", partition()))
-    harness.context = replace(harness.context, authorizer=acls.authorizer)
+    harness.contexts = replaced(harness.contexts, authorizer=acls.authorizer)
     for name in ("t", "secret"):
         append(harness, b"a", name=name)
     harness.flush()
@@ -84,7 +82,7 @@ def request(*names, version=17, max_wait_ms=0, min_bytes=1, **session):
 
 
 async def fetch_codes(harness, message, version=17, client=None):
-    answer = await finished(fetch(message, harness.context, call(message, version, client)))
+    answer = await finished(fetch(message, harness.contexts.data, call(message, version, client)))
     found = {
         (response.topic or response.topic_id): E.of(response.partitions[0].error_code)
         for response in answer.responses
@@ -114,7 +112,7 @@ async def test_session_is_authorized_again_when_acls_change(harness, acls):
     assert found == {topic_id("t"): E.NONE}
     session = {"session_id": answer.session_id}
     # The reader has all records: no partition needs a read.
-    reader = harness.context.fetch_sessions._sessions[answer.session_id].reader
+    reader = harness.contexts.data.fetch_sessions._sessions[answer.session_id].reader
     reader.changed.clear()
     _, found = await fetch_codes(harness, request(session_epoch=1, **session), client=client)
     assert found == {}
@@ -151,7 +149,9 @@ async def listed(harness, version, *names, create=False, **fields):
     if version >= 4:
         fields["allow_auto_topic_creation"] = create
     message = through_wire(MetadataRequest(topics=topics, **fields), version)
-    answer = await finished(metadata(message, harness.context, call(message, version)))
+    answer = await finished(
+        metadata(message, harness.contexts.administration, call(message, version))
+    )
     answer = through_wire(answer, version)
     return {topic.name or topic.topic_id: E.of(topic.error_code) for topic in answer.topics}
 
@@ -168,7 +168,7 @@ async def test_metadata_by_id_reveals_no_name(harness, acls):
     acls.allow(1, "t")
     topics = [MetadataRequestTopic(topic_id=topic_id(name), name=None) for name in ("t", "secret")]
     message = through_wire(MetadataRequest(topics=topics), 12)
-    answer = await finished(metadata(message, harness.context, call(message, 12)))
+    answer = await finished(metadata(message, harness.contexts.administration, call(message, 12)))
     answer = through_wire(answer, 12)
     found = [(topic.name, topic.topic_id, topic.error_code) for topic in answer.topics]
     assert found == [("t", topic_id("t"), 0), (None, topic_id("secret"), REFUSED)]
@@ -187,7 +187,7 @@ class Creation:
 
 async def test_metadata_creates_only_with_right_to_create(harness, acls):
     creation = Creation()
-    harness.context = replace(harness.context, topic_creation=creation)
+    harness.contexts = replaced(harness.contexts, topic_creation=creation)
     for number, name in enumerate(("new", "seen", "bad name")):
         acls.allow(number, name, Operation.DESCRIBE)
     acls.allow(7, "new", Operation.CREATE)
@@ -211,7 +211,7 @@ async def test_only_proven_followers_are_exempt_from_quotas(tmp_path):
     for broker_id, epoch in ((-1, -1), (12, 112), (12, 111), (13, 113), (0, 100)):
         state = ReplicaState(replica_id=broker_id, replica_epoch=epoch)
         asked = call(request("t", replica_state=state), 17)
-        await finished(fetch(request("t", replica_state=state), harness.context, asked))
+        await finished(fetch(request("t", replica_state=state), harness.contexts.data, asked))
         exempt[broker_id, epoch] = asked.is_exempt
     assert {key for key in exempt if exempt[key]} == {(12, 112), (0, 100)}
 
@@ -221,7 +221,7 @@ async def test_follower_needs_no_topic_rights(tmp_path, acls, broker_id):
     harness = open_harness(tmp_path)
     brokers = (registration(11), registration(broker_id))
     harness.set_image(topic("t", partition((11, broker_id))), brokers=brokers)
-    harness.context = replace(harness.context, authorizer=acls.authorizer)
+    harness.contexts = replaced(harness.contexts, authorizer=acls.authorizer)
     acls.allow(1, CLUSTER_NAME, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     state = ReplicaState(replica_id=broker_id, replica_epoch=100 + broker_id)
     _, found = await fetch_codes(harness, request("t", replica_state=state))

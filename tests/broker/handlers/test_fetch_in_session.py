@@ -4,8 +4,6 @@ throttled.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import trio
 import trio.testing
@@ -13,7 +11,7 @@ import trio.testing
 from tests.broker.batches import append
 from tests.broker.calls import Paused, call, connection, finished, started, through_wire
 from tests.broker.fetching.fetch_requests import BROKERS, VERSION, request, sizes, wanted
-from tests.cluster.data_side import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, replaced, topic
 from trimaran.broker.handlers import fetch as handler
 from trimaran.broker.handlers.fetch import fetch
 
@@ -47,7 +45,7 @@ def harness(tmp_path):
 def start(harness, message, *, on=None):
     message = through_wire(message, VERSION)
     asked = call(message, VERSION, on)
-    return started(fetch(message, harness.context, asked))
+    return started(fetch(message, harness.contexts.data, asked))
 
 
 async def ask(harness, message, **options):
@@ -55,12 +53,12 @@ async def ask(harness, message, **options):
 
 
 def sessions(harness):
-    return list(harness.context.fetch_sessions._sessions.values())
+    return list(harness.contexts.data.fetch_sessions._sessions.values())
 
 
 async def test_first_request_opens_session_of_its_partitions(harness, autojump_clock):
     on = connection()
-    harness.context.fetch_sessions._room.used = 5
+    harness.contexts.data.fetch_sessions._room.used = 5
     answer = await ask(harness, request(wanted(0), wanted(1, 0), epoch=0), on=on)
     (session,) = sessions(harness)
     assert (answer.session_id, session.epoch, session.current_fetch) == (session.id, 1, None)
@@ -70,7 +68,7 @@ async def test_first_request_opens_session_of_its_partitions(harness, autojump_c
     assert sizes(answer)[0] > 0
     on.mark_closed()
     assert sessions(harness) == []
-    assert harness.context.fetch_sessions._room.used == 5
+    assert harness.contexts.data.fetch_sessions._room.used == 5
 
 
 @pytest.mark.parametrize(("epoch", "count"), [(0, 1), (-1, 0), (1, 1)])
@@ -156,11 +154,11 @@ async def test_throttled_session_repeats_its_records(harness):
     (session,) = sessions(harness)
     append(harness, b"b", index=1)
     harness.flush()
-    fetches, harness.context = harness.context, replace(harness.context, quotas=Quotas(2.0))
+    fetches, harness.contexts = harness.contexts, replaced(harness.contexts, quotas=Quotas(2.0))
     answer = await ask(harness, request(session_id=opened.session_id, epoch=1))
     assert (answer.throttle_time_ms, answer.session_id) == (2000, session.id)
     assert (answer.responses, session.current_fetch, session.epoch) == ([], None, 2)
-    harness.context = fetches
+    harness.contexts = fetches
     answer = await ask(harness, request(session_id=opened.session_id, epoch=2))
     assert sizes(answer)[1] > 0
     again = await ask(harness, request(session_id=opened.session_id, epoch=3))
@@ -169,7 +167,7 @@ async def test_throttled_session_repeats_its_records(harness):
 
 async def test_throttled_first_request_leaves_no_session(harness):
     quotas = Quotas(2.0)
-    harness.context = replace(harness.context, quotas=quotas)
+    harness.contexts = replaced(harness.contexts, quotas=quotas)
     answer = await ask(harness, request(wanted(0), epoch=0))
     assert (answer.throttle_time_ms, answer.session_id, answer.responses) == (2000, 0, [])
     assert (sessions(harness), len(quotas.charged)) == ([], 1)
@@ -184,7 +182,7 @@ async def test_released_wait_is_not_charged(harness):
     session = {"session_id": opened.session_id}
     waiting = start(harness, request(epoch=1, max_wait_ms=60_000, **session))
     quotas = Quotas(0)
-    harness.context = replace(harness.context, quotas=quotas)
+    harness.contexts = replaced(harness.contexts, quotas=quotas)
     await ask(harness, request(epoch=2, **session))
     charged = list(quotas.charged)
     answer = await waiting.finish()

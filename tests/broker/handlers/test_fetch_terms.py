@@ -82,7 +82,10 @@ def test_terms_of_consumers_depend_on_version(harness):
 
     def check(row):
         version, changes = row
-        assert terms(harness.context, request(), version) == (replace(CONSUMERS, **changes), False)
+        assert terms(harness.contexts.data, request(), version) == (
+            replace(CONSUMERS, **changes),
+            False,
+        )
 
     check_each(rows.items(), check)
 
@@ -90,7 +93,7 @@ def test_terms_of_consumers_depend_on_version(harness):
 @pytest.mark.parametrize("debugging", [-2, -3])
 def test_reader_without_follower_id_is_consumer(harness, debugging):
     """Kafka's tools send -2 to read beyond the watermark."""
-    assert terms(harness.context, request(old_id=debugging), 12) == (
+    assert terms(harness.contexts.data, request(old_id=debugging), 12) == (
         replace(CONSUMERS, names_leaders=False),
         False,
     )
@@ -100,15 +103,15 @@ def test_reader_without_follower_id_is_consumer(harness, debugging):
     ("asked", "most"), [(4999, 4999), (5000, 5000), (5001, 5000), (0, 0), (-1, 0)]
 )
 def test_fetch_limits_are_capped_by_broker(harness, asked, most):
-    found, _ = terms(harness.context, request(max_bytes=asked))
+    found, _ = terms(harness.contexts.data, request(max_bytes=asked))
     assert found == replace(CONSUMERS, max_bytes=most)
 
 
 def test_quota_limits_consumers_not_followers(harness):
-    harness.context.quotas.fetch.set_limits({(("client-id", None),): 100.0})
-    found, _ = terms(harness.context, request())
+    harness.contexts.data.quotas.fetch.set_limits({(("client-id", None),): 100.0})
+    found, _ = terms(harness.contexts.data, request())
     assert found == replace(CONSUMERS, max_bytes=1000)
-    found, exempt = terms(harness.context, request(replica_id=12, epoch=112))
+    found, exempt = terms(harness.contexts.data, request(replica_id=12, epoch=112))
     assert (found.max_bytes, exempt) == (4000, True)
 
 
@@ -126,7 +129,7 @@ def test_followers_and_impostors_get_different_terms(harness):
     def check(row):
         (broker_id, epoch), (refused, exempt) = row
         expected = replace(CONSUMERS, replica_id=broker_id, replica_epoch=epoch, refused=refused)
-        told = terms(harness.context, request(replica_id=broker_id, epoch=epoch))
+        told = terms(harness.contexts.data, request(replica_id=broker_id, epoch=epoch))
         assert told == (expected, exempt)
 
     check_each(rows.items(), check)
@@ -135,13 +138,13 @@ def test_followers_and_impostors_get_different_terms(harness):
 def test_epoch_0_is_valid(harness):
     first = replace(registration(12), epoch=0)
     harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), first))
-    found, exempt = terms(harness.context, request(replica_id=12, epoch=0))
+    found, exempt = terms(harness.contexts.data, request(replica_id=12, epoch=0))
     assert (found.refused, exempt) == (E.NONE, True)
 
 
 def test_follower_id_location_depends_on_version(harness):
     def replica(asked):
-        found, _ = terms(harness.context, asked)
+        found, _ = terms(harness.contexts.data, asked)
         return found.replica_id, found.replica_epoch
 
     assert replica(request(replica_id=0, epoch=5, old_id=7)) == (0, 5)
@@ -157,7 +160,7 @@ def test_follower_redirection_needs_version_11_and_selector(harness):
         asked.append(what)
         return 12
 
-    context = replace(harness.context, replica_selector=selector)
+    context = replace(harness.contexts.data, replica_selector=selector)
     for version, reads in ((18, True), (11, True), (10, False)):
         found, _ = terms(context, request(rack_id="r"), version)
         assert (found.reads_followers, found.prefer is not None) == (reads, reads)
@@ -172,23 +175,23 @@ def test_follower_redirection_needs_version_11_and_selector(harness):
 def test_only_consumers_are_authorized_per_topic(harness):
     authorizer = Authorizer(["User:ANONYMOUS"])
     authorizer.complete_initial_load()
-    context = replace(harness.context, authorizer=authorizer)
+    context = replace(harness.contexts.data, authorizer=authorizer)
     found, _ = terms(context, request())
     assert found.may_read("t")
     for broker_id in (0, 12):
         found, _ = terms(context, request(replica_id=broker_id, epoch=100 + broker_id))
         assert found.may_read is None
-    assert terms(harness.context, request())[0].may_read is None
+    assert terms(harness.contexts.data, request())[0].may_read is None
 
 
 def test_followers_are_throttled_where_a_throttle_is_set(harness):
-    throttle = harness.context.throttles.leader
+    throttle = harness.contexts.data.throttles.leader
     follower = request(replica_id=0, epoch=100)
-    assert terms(harness.context, follower)[0].throttle is None
+    assert terms(harness.contexts.data, follower)[0].throttle is None
     throttle.set_replicas("t", [0])
     assert throttle.is_set
-    assert terms(harness.context, follower)[0].throttle is throttle
-    assert terms(harness.context, request())[0].throttle is None
+    assert terms(harness.contexts.data, follower)[0].throttle is throttle
+    assert terms(harness.contexts.data, request())[0].throttle is None
 
 
 def test_old_clients_see_failed_disk_as_leader_change():
@@ -236,7 +239,7 @@ def test_wait_wakes_for_changes_since_first_check(harness):
         "not there": (slot_of(reader, 7, seen=0), True),
         "unknown": (slot_of(reader, 0, name="none", seen=0), True),
     }
-    steps = attach_changed([slot for slot, _ in rows.values()], reader, harness.context)
+    steps = attach_changed([slot for slot, _ in rows.values()], reader, harness.contexts.data)
     assert list(steps) == [None] * len(rows)
     changed = {name: slot in reader.changed for name, (slot, _) in rows.items()}
     assert changed == {name: expected for name, (_, expected) in rows.items()}

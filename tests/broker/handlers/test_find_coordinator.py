@@ -144,13 +144,13 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
         topic("__transaction_state", *partitions),
         brokers=(registration(11, port=7777), registration(12, fenced=True), other),
     )
-    coordinator = harness.context.transactions
+    coordinator = harness.contexts.transactions.transactions
     names = {}
     for number in range(100):
         names.setdefault(list(leaders)[coordinator.partition_of(f"id-{number}")], f"id-{number}")
     asked_for = [names[leader] for leader in leaders] + [""]
     message = FindCoordinatorRequest(key_type=OF_TRANSACTION, coordinator_keys=asked_for)
-    answer = await finished(find_coordinator(message, harness.context, call(message, 6)))
+    answer = await finished(find_coordinator(message, harness.contexts.groups, call(message, 6)))
     unavailable = (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
     assert [
         (
@@ -168,7 +168,7 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
     ]
     assert all(coordinator.error_message for coordinator in answer.coordinators[1:])
     inside = await finished(
-        find_coordinator(message, harness.context, call(message, 6, connection("INSIDE")))
+        find_coordinator(message, harness.contexts.groups, call(message, 6, connection("INSIDE")))
     )
     assert [coordinator.node_id for coordinator in inside.coordinators] == [
         -1,
@@ -210,7 +210,7 @@ async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind
                 Permission.ALLOW,
             )
         )
-        context = replace(harness.context, authorizer=authorizer)
+        context = replace(harness.contexts.groups, authorizer=authorizer)
         answer = await finished(find_coordinator(message, context, call(message, 6)))
         return [coordinator.error_code for coordinator in answer.coordinators]
 
@@ -241,7 +241,9 @@ async def test_share_partition_key_finds_its_partitions_leader(tmp_path):
     keys = [SHARE_KEY, SHARE_KEY[:-1] + "2", SHARE_KEY[:-1] + "02", "g", ""]
     message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=keys)
     with share_harness(tmp_path) as harness:
-        answer = await finished(find_coordinator(message, harness.context, call(message, 6)))
+        answer = await finished(
+            find_coordinator(message, harness.contexts.groups, call(message, 6))
+        )
     assert [(c.key, c.node_id, c.port, c.error_code) for c in answer.coordinators] == [
         (keys[0], 12, 8888, E.NONE),
         (keys[1], 11, 7777, E.NONE),
@@ -272,7 +274,7 @@ async def test_share_partition_needs_cluster_action(tmp_path, operation, version
     )
     message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[SHARE_KEY, "g"])
     with share_harness(tmp_path) as harness:
-        context = replace(harness.context, authorizer=authorizer)
+        context = replace(harness.contexts.groups, authorizer=authorizer)
         handling = find_coordinator(message, context, call(message, version))
         try:
             codes = [one.error_code for one in (await finished(handling)).coordinators]
@@ -286,7 +288,7 @@ async def test_share_partition_request_without_keys_is_empty(tmp_path):
     authorizer.complete_initial_load()
     message = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[])
     with share_harness(tmp_path) as harness:
-        context = replace(harness.context, authorizer=authorizer)
+        context = replace(harness.contexts.groups, authorizer=authorizer)
         answer = await finished(find_coordinator(message, context, call(message, 6)))
     assert answer.coordinators == []
 

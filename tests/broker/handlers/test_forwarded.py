@@ -63,11 +63,12 @@ class Controller:
 
 
 def answered(frame: bytes, controller: Any, protocol: str = "SASL_PLAINTEXT") -> bytes:
-    context: Any = SimpleNamespace(
+    administration = SimpleNamespace(
         forwarder=Forwarder(controller, 30.0),
         config=SimpleNamespace(protocol_of=lambda _listener: protocol),
     )
-    answer = REGISTRY.dispatch(memoryview(bytearray(frame)), context, connection())
+    contexts: Any = SimpleNamespace(administration=administration)
+    answer = REGISTRY.dispatch(memoryview(bytearray(frame)), contexts, connection())
     if isinstance(answer, RunningRequest):
         answer = trio.run(answer.finish)
     assert answer is not None

@@ -34,7 +34,7 @@ async def test_no_id_is_given_twice_after_a_restart(tmp_path):
         before = (await one.call(wanted())).producer_id
         await one.cluster.stop(12)
         other = await one.cluster.start_broker(12)
-        assert await other.context.producer_ids.take() > before
+        assert await other.contexts.transactions.producer_ids.take() > before
 
 
 async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):

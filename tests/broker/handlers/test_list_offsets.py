@@ -68,7 +68,7 @@ def begin(harness, timestamp, version=11, replica_id=-1, **fields):
         ],
     )
     request = through_wire(message, version)
-    return started(list_offsets(request, harness.context, call(request, version)))
+    return started(list_offsets(request, harness.contexts.data, call(request, version)))
 
 
 def offset_in(response):
@@ -284,7 +284,9 @@ async def epoch_end(harness, leader_epoch, **fields):
         ]
     )
     request = through_wire(message, 4)
-    response = await answered(offset_for_leader_epoch, request, harness.context, call(request, 4))
+    response = await answered(
+        offset_for_leader_epoch, request, harness.contexts.data, call(request, 4)
+    )
     found = response.topics[0].partitions[0]
     return found.error_code, found.leader_epoch, found.end_offset
 
@@ -308,6 +310,6 @@ def test_repeated_partition_is_refused(harness):
         replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)]
     )
     request = through_wire(message, 4)
-    response = started(list_offsets(request, harness.context, call(request, 4)))
+    response = started(list_offsets(request, harness.contexts.data, call(request, 4)))
     found = [partition.error_code for partition in response.topics[0].partitions]
     assert found == [ErrorCode.INVALID_REQUEST] * 2

@@ -64,7 +64,7 @@ async def ask(harness, timestamp, version=7):
         replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
     )
     request = through_wire(message, version)
-    answer = await finished(list_offsets(request, harness.context, call(request, version)))
+    answer = await finished(list_offsets(request, harness.contexts.data, call(request, version)))
     return answer.topics[0].partitions[0]
 
 

@@ -223,7 +223,7 @@ async def test_flushes_are_awaited_only_near_the_end(harness, timestamp):
     for replica_id in (-1, 12):
         message = request(("t", wanted(0, timestamp)), replica_id=replica_id)
         asked = through_wire(message, 11)
-        found = started(list_offsets(asked, harness.context, call(asked, 11)))
+        found = started(list_offsets(asked, harness.contexts.data, call(asked, 11)))
         is_near = timestamp in (2, 1, 0, -1, -3, -7)
         assert isinstance(found, Paused) is (is_near and replica_id < 0)
 
@@ -244,7 +244,7 @@ def test_partitions_named_twice_are_refused_alone(harness):
         ("t", wanted(0, -2), wanted(1, -2), wanted(0, -2)), ("u", wanted(0, -2), wanted(7, -2))
     )
     asked = through_wire(message, 11)
-    found = started(list_offsets(asked, harness.context, call(asked, 11)))
+    found = started(list_offsets(asked, harness.contexts.data, call(asked, 11)))
 
     def start(index):
         return ListOffsetsPartitionResponse(
@@ -263,7 +263,7 @@ def test_partitions_named_twice_are_refused_alone(harness):
 
 
 def lookup_of(harness, version, *, reader=CONSUMER, late=()):
-    return Lookup(harness.context, version, reader, Counter(), set(late))
+    return Lookup(harness.contexts.data, version, reader, Counter(), set(late))
 
 
 @pytest.mark.parametrize(

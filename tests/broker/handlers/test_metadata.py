@@ -34,7 +34,9 @@ def harness(tmp_path):
 async def ask(harness, *names, version=VERSION, everything=False, on=None, **fields):
     topics = None if everything else [MetadataRequestTopic(name=name) for name in names]
     request = through_wire(MetadataRequest(topics=topics, **fields), version)
-    answer = await finished(metadata(request, harness.context, call(request, version, on)))
+    answer = await finished(
+        metadata(request, harness.contexts.administration, call(request, version, on))
+    )
     return through_wire(answer, version)
 
 
@@ -75,7 +77,9 @@ async def test_unknown_and_invalid_topics_are_refused(harness):
         ]
     )
     request = through_wire(by_id, VERSION)
-    found = await finished(metadata(request, harness.context, call(request, VERSION)))
+    found = await finished(
+        metadata(request, harness.contexts.administration, call(request, VERSION))
+    )
     answer = through_wire(found, VERSION)
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
         ("t", 0),
@@ -94,7 +98,7 @@ async def test_ids_are_not_for_versions_ten_and_eleven(harness):
     message = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=b"x" * 16)])
     request = through_wire(message, 10)
     with pytest.raises(KafkaError) as raised:
-        await finished(metadata(request, harness.context, call(request, 10)))
+        await finished(metadata(request, harness.contexts.administration, call(request, 10)))
     assert raised.value.code is ErrorCode.INVALID_REQUEST
 
 
@@ -107,7 +111,9 @@ async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
         harness.set_image(topic("new", partition()), brokers=(registration(11),))
         return {"new": ErrorCode.NONE, "other": ErrorCode.INVALID_REPLICATION_FACTOR}
 
-    object.__setattr__(harness.context, "topic_creation", SimpleNamespace(create=create))
+    object.__setattr__(
+        harness.contexts.administration, "topic_creation", SimpleNamespace(create=create)
+    )
     answer = await ask(harness, "new", "other", "bad name")
     assert asked == [["new", "other"]]
     assert [(topic.name, topic.error_code) for topic in answer.topics] == [
@@ -135,7 +141,7 @@ def test_cluster_is_described_by_endpoint_type(harness, kind, code):
         include_cluster_authorized_operations=True, endpoint_type=kind, include_fenced_brokers=True
     )
     request = through_wire(message, 2)
-    answer = describe_cluster(request, harness.context, call(request, 2))
+    answer = describe_cluster(request, harness.contexts.administration, call(request, 2))
     assert answer.error_code == code
     if not code:
         assert [(b.broker_id, b.is_fenced) for b in answer.brokers] == [
@@ -153,7 +159,9 @@ async def describe(harness, kind, name, keys=None):
         include_synonyms=True,
     )
     request = through_wire(message, 4)
-    answer = await answered(describe_configs, request, harness.context, call(request, 4))
+    answer = await answered(
+        describe_configs, request, harness.contexts.administration, call(request, 4)
+    )
     [result] = answer.results
     return result.error_code, {config.name: config for config in result.configs}
 

@@ -5,7 +5,6 @@ takes.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -24,6 +23,7 @@ from tests.cluster.data_side import (
     open_harness,
     partition,
     registration,
+    replaced,
     topic,
     topic_id,
     topics_image,
@@ -85,7 +85,7 @@ ALL = MetadataRequest(topics=None)
 def begin(harness, message, *, version=VERSION, on=None):
     request = through_wire(message, version)
     asked = call(request, version, on)
-    return metadata(request, harness.context, asked), asked
+    return metadata(request, harness.contexts.administration, asked), asked
 
 
 async def metadata_answer(harness, message, **options):
@@ -153,7 +153,7 @@ async def test_answers_with_operations_are_not_kept(harness):
 def authorized(harness, *users):
     authorizer = Authorizer(users)
     authorizer.complete_initial_load()
-    harness.context = replace(harness.context, authorizer=authorizer)
+    harness.contexts = replaced(harness.contexts, authorizer=authorizer)
     return authorizer
 
 
@@ -189,10 +189,10 @@ class Changing(Authorizer):
 async def test_answer_judged_during_acl_change_is_not_cached(harness):
     authorizer = Changing(["User:ANONYMOUS"])
     authorizer.complete_initial_load()
-    harness.context = replace(harness.context, authorizer=authorizer)
+    harness.contexts = replaced(harness.contexts, authorizer=authorizer)
     answer = await finished(begin(harness, ALL)[0])
     assert len(answer.topics) == 2
-    (view,) = harness.context.topic_views._views.values()
+    (view,) = harness.contexts.administration.topic_views._views.values()
     assert len(view.seen) == 0
 
 

@@ -40,7 +40,7 @@ async def end_of(harness, epoch, *, current=-1, name="t", index=0, version=4):
     )
     request = through_wire(message, version)
     answer = await finished(
-        offset_for_leader_epoch(request, harness.context, call(request, version))
+        offset_for_leader_epoch(request, harness.contexts.data, call(request, version))
     )
     (found,) = through_wire(answer, version).topics[0].partitions
     return found
@@ -90,6 +90,6 @@ async def test_topics_and_partitions_take_room(harness):
     request = through_wire(OffsetForLeaderEpochRequest(topics=topics), 4)
     asked = call(request, 4)
     room = NotedRoom(asked)
-    answer = await finished(offset_for_leader_epoch(request, harness.context, asked))
+    answer = await finished(offset_for_leader_epoch(request, harness.contexts.data, asked))
     encoded = sum(len(data) for found in answer.topics for data in found.partitions)
     assert room.size == encoded + 2 * TOPIC_BYTES + len("t") + len("nowhere")

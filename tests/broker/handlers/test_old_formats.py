@@ -66,7 +66,7 @@ def produce_request(version, *records, acks=1):
 
 async def send(harness, version, *records, **fields):
     request = produce_request(version, *records, **fields)
-    response = await finished(produce(request, harness.context, call(request, version)))
+    response = await finished(produce(request, harness.contexts.data, call(request, version)))
     harness.flush()
     if response is None:
         return None
@@ -87,7 +87,7 @@ def fetch_request(version, *offsets, max_bytes=1 << 20):
 
 async def answered(harness, version, *offsets, **fields):
     request = fetch_request(version, *offsets, **fields)
-    response = await finished(fetch(request, harness.context, call(request, version)))
+    response = await finished(fetch(request, harness.contexts.data, call(request, version)))
     decoded = type(response).decode(memoryview(bytes(response.encode(version))), version)
     return decoded.responses[0].partitions
 
@@ -146,7 +146,7 @@ async def test_acks_zero_is_unanswered_or_disconnects(harness):
 
 async def test_acks_all_waits_for_the_disk(harness):
     request = produce_request(2, a_set(1, b"a"), acks=-1)
-    deferred = started(produce(request, harness.context, call(request, 2)))
+    deferred = started(produce(request, harness.contexts.data, call(request, 2)))
     answers = []
 
     async def answer():
@@ -260,7 +260,7 @@ def offsets_before(harness, timestamp, count=10, replica_id=-1):
         replica_id=replica_id, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
     )
     request = through_wire(message, 0)
-    response = started(list_offsets(request, harness.context, call(request, 0)))
+    response = started(list_offsets(request, harness.contexts.data, call(request, 0)))
     decoded = type(response).decode(response.encode(0), 0)
     answer = decoded.topics[0].partitions[0]
     assert answer.error_code == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
 
 import pytest
 import trio
@@ -11,7 +10,7 @@ import trio.testing
 
 from tests.broker.batches import batch
 from tests.broker.calls import Paused, call, finished, started, through_wire
-from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, replaced, topic, topic_id
 from trimaran.broker.handlers.produce import _fail_all, produce
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.broker.partitions.watermark_waits import FLUSH_SECONDS_MAX
@@ -53,7 +52,7 @@ def request(records, *, acks=-1, index=0, name="t", timeout_ms=60_000, version=V
 
 
 def start(harness, message, version=VERSION):
-    return started(produce(message, harness.context, call(message, version)))
+    return started(produce(message, harness.contexts.data, call(message, version)))
 
 
 async def ask(harness, records, version=VERSION, **fields):
@@ -509,7 +508,7 @@ async def test_acks_zero_reports_failed_partition_and_reason(harness):
 async def test_each_of_many_partitions_is_authorized(harness):
     authorizer = Authorizer()
     authorizer.complete_initial_load()
-    harness.context = replace(harness.context, authorizer=authorizer)
+    harness.contexts = replaced(harness.contexts, authorizer=authorizer)
     records = bytes(batch(b"a"))
     partitions = [PartitionProduceData(index=index, records=records) for index in range(201)]
     message = through_wire(

@@ -11,7 +11,7 @@ from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubsc
 
 
 def text(one):
-    families = client_metrics(one.broker.context.client_metrics)
+    families = client_metrics(one.broker.contexts.administration.client_metrics)
     return text_of([each for each in families if each is not None], "").body.decode()
 
 

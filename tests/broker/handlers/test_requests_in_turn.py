@@ -42,21 +42,25 @@ async def test_partitions_are_added_before_anything_is_awaited(tmp_path, count):
     async with open_world(tmp_path) as world:
         request = adding(await begun(world, "x"), "x", [0] * count)
         effects = []
-        steps = add_partitions_to_txn(request, world.context, call(request, 3))
+        steps = add_partitions_to_txn(request, world.contexts.transactions, call(request, 3))
         told = await carried_out(steps, effects)
         assert effects[:count] == [None] * count
         assert all(isinstance(effect, Wait) for effect in effects[count:])
         [topic] = told.results_by_topic_v3_and_below
         codes = [each.partition_error_code for each in topic.results_by_partition]
         assert codes == [ErrorCode.NONE] * count
-        assert describe(world.context.transactions, "x").transaction_state == "Ongoing"
+        assert (
+            describe(world.contexts.transactions.transactions, "x").transaction_state == "Ongoing"
+        )
 
 
 async def test_transaction_ends_before_anything_is_awaited(tmp_path):
     async with open_world(tmp_path) as world:
         producer = await begun(world, "x")
         request = adding(producer, "x", [0])
-        await finished(add_partitions_to_txn(request, world.context, call(request, 3)))
+        await finished(
+            add_partitions_to_txn(request, world.contexts.transactions, call(request, 3))
+        )
         ending = EndTxnRequest(
             transactional_id="x",
             producer_id=producer.producer_id,
@@ -64,6 +68,8 @@ async def test_transaction_ends_before_anything_is_awaited(tmp_path):
             committed=True,
         )
         effects = []
-        answer = await carried_out(end_txn(ending, world.context, call(ending, 4)), effects)
+        answer = await carried_out(
+            end_txn(ending, world.contexts.transactions, call(ending, 4)), effects
+        )
         assert answer.error_code == ErrorCode.NONE
         assert all(isinstance(effect, Wait) for effect in effects)

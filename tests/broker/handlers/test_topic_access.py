@@ -136,7 +136,7 @@ async def test_unauthorized_topics_cannot_join_transactions(tmp_path, monkeypatc
         await one.create("t", "secret")
         producer = WireProducer(one)
         await producer.begin()
-        context = replace(one.broker.context, authorizer=authorizer())
+        context = replace(one.broker.contexts.transactions, authorizer=authorizer())
 
         async def add(*names: str) -> list[ErrorCode]:
             request = AddPartitionsToTxnRequest(

@@ -50,8 +50,8 @@ async def test_version_5_adds_the_group_itself(tmp_path):
         group = next(
             f"g{i}"
             for i in range(100)
-            if one.broker.context.groups.partition_of(f"g{i}")
-            != one.broker.context.groups.partition_of("warm-up")
+            if one.broker.parts.families.groups.partition_of(f"g{i}")
+            != one.broker.parts.families.groups.partition_of("warm-up")
         )
         assert await producer.commit_offset(5, group=group, version=3) == E.INVALID_TXN_STATE
         assert await producer.commit_offset(5, group=group, version=4) == E.TRANSACTION_ABORTABLE
@@ -115,7 +115,7 @@ async def test_loading_group_error_depends_on_version(tmp_path, monkeypatch, ver
     async with open_world(tmp_path) as world:
         named = {"topic_id": topic_id("t")} if version >= 6 else {"name": "t"}
         values["topics"] = [{**named, "partitions": partitions}]
-        monkeypatch.setattr(type(world.context.groups), "unverified_from", refuse)
+        monkeypatch.setattr(type(world.harness.families.groups), "unverified_from", refuse)
         answer = await world.ask("TxnOffsetCommit", version, values)
     [one] = answer.topics[0].partitions
     assert ErrorCode.of(one.error_code).name == (

@@ -40,7 +40,9 @@ async def test_answer_comes_when_marker_is_on_disk(harness):
 
     async def ask():
         answers.append(
-            await finished(write_txn_markers(request, harness.context, call(request, 1)))
+            await finished(
+                write_txn_markers(request, harness.contexts.transactions, call(request, 1))
+            )
         )
 
     with trio.fail_after(60):
@@ -77,7 +79,9 @@ async def test_every_partition_has_its_answer(harness):
     write(harness, 7, epoch=3)
     topics = (("followed", [0]), ("nowhere", [0]), ("t", [1]))
     request = through_wire(markers(7, *topics, epoch=3), 1)
-    answer = await finished(write_txn_markers(request, harness.context, call(request, 1)))
+    answer = await finished(
+        write_txn_markers(request, harness.contexts.transactions, call(request, 1))
+    )
     assert codes_of(answer) == {
         (7, "followed", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER,
         (7, "nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

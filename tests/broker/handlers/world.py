@@ -16,7 +16,14 @@ import trio
 from immutables import Map
 
 from tests.broker.batches import batch
-from tests.cluster.data_side import DIRECTORY, open_harness, partition, registration, topic
+from tests.cluster.data_side import (
+    DIRECTORY,
+    open_harness,
+    partition,
+    registration,
+    replaced,
+    topic,
+)
 from tests.interop.authorization.making import make
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.metadata.client_quotas import ClientQuotas
@@ -203,8 +210,8 @@ class World:
         self.creates: dict[str, ErrorCode] = {}
         self.topics = Topics(self)
         self.zookeeper = Stored()
-        self.context = replace(
-            self.harness.context,
+        self.contexts = replaced(
+            self.harness.contexts,
             quotas=ClientQuotas(now=lambda: 1000.0),
             topic_creation=self.topics,
         )
@@ -212,13 +219,13 @@ class World:
     async def start(self) -> None:
         nursery = self.nursery
         nursery.start_soon(self.harness.group_commit.run)
-        await nursery.start(self.context.groups.runtime.run)
+        await nursery.start(self.harness.families.groups.runtime.run)
         transactions = self.harness.families.transactions
         await nursery.start(transactions.markers.run)
         await nursery.start(transactions.coordinator.runtime.run)
         self._set_image()
         self._append()
-        await self.context.groups.wait_loaded()
+        await self.harness.families.groups.wait_loaded()
 
     def set_image(self, **changes: Any) -> None:
         """Changes parts of the image that affect no partition."""
@@ -237,7 +244,7 @@ class World:
 
     def given_quota(self, kind: str, rate: str) -> None:
         """Sets the quota of each user, in bytes a second."""
-        getattr(self.context.quotas, kind).set_limits({(("user", None),): float(rate)})
+        getattr(self.contexts.data.quotas, kind).set_limits({(("user", None),): float(rate)})
 
     def given_cordoned(self) -> None:
         self.harness.directories.cordoned = lambda: {self.harness.directory.path}
@@ -273,7 +280,7 @@ class World:
         """Makes ZooKeeper answer with `error` from now on, if it is one."""
         code = ErrorCode[error]
         self.zookeeper.error = KafkaError(code) if code else None
-        self.context = replace(self.context, zookeeper_offsets=self.zookeeper)  # type: ignore[arg-type]
+        self.contexts = replaced(self.contexts, zookeeper_offsets=self.zookeeper)  # type: ignore[arg-type]
 
     def given_config(self, name: str, value: str) -> None:
         """Sets a dynamic config of this broker."""
@@ -383,16 +390,16 @@ class World:
         heavy: bool = False,
     ) -> Any:
         """Returns the decoded response to a request on `name`'s connection, or the reason if that is closed."""
-        context = replace(self.context, authorizer=authorizer_of(name) if name else None)
+        contexts = replaced(self.contexts, authorizer=authorizer_of(name) if name else None)
         asking = ConnectionInfo(1, listener, ("10.1.2.3", 4567), ("127.0.0.1", 2))
         asking.principal = Principal(name or "ANONYMOUS")
         request = make(BY_NAME[api], values, version)
         frame = memoryview(bytearray(encode_request(request, version, 7, "c")))
         try:
             if heavy:
-                answer: Any = await REGISTRY.dispatch_heavy(frame, context, asking)
+                answer: Any = await REGISTRY.dispatch_heavy(frame, contexts, asking)
             else:
-                answer = REGISTRY.dispatch(frame, context, asking)
+                answer = REGISTRY.dispatch(frame, contexts, asking)
             if hasattr(answer, "finish"):
                 answer = await answer.finish()
         except CloseConnection as closed:

@@ -64,7 +64,9 @@ def start(harness, authorizer, name, **fields):
     on = connection()
     on.principal = Principal(name)
     return metadata(
-        request, replace(harness.context, authorizer=authorizer), call(request, VERSION, on)
+        request,
+        replace(harness.contexts.administration, authorizer=authorizer),
+        call(request, VERSION, on),
     )
 
 

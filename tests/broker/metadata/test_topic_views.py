@@ -74,7 +74,9 @@ def set_topics(harness, *topics, brokers=BROKERS):
 async def ask(harness, version=VERSION, listener="PLAINTEXT"):
     request = through_wire(MetadataRequest(topics=None), version)
     asked = call(request, version, connection(listener))
-    return through_wire(await finished(metadata(request, harness.context, asked)), version)
+    return through_wire(
+        await finished(metadata(request, harness.contexts.administration, asked)), version
+    )
 
 
 async def test_repeated_request_costs_no_encoding(harness, encodings):
@@ -116,7 +118,7 @@ async def test_request_may_pause_after_each_partition(harness, encodings):
 
 async def test_abandoned_request_leaves_work_to_other_requests(harness, encodings):
     request = through_wire(MetadataRequest(topics=None), VERSION)
-    steps = metadata(request, harness.context, call(request, VERSION))
+    steps = metadata(request, harness.contexts.administration, call(request, VERSION))
     for _ in range(700):
         next(steps)
     steps.close()
@@ -156,7 +158,7 @@ async def test_cached_views_of_deleted_topics_are_removed(harness, encodings):
             harness, *[topic(f"t-{number}-{each_number}") for each_number in range(5)], brokers=None
         )
         await ask(harness)
-    [view] = harness.context.topic_views._views.values()
+    [view] = harness.contexts.administration.topic_views._views.values()
     assert len(view) < 1100
 
 
@@ -173,7 +175,7 @@ async def test_authorized_operations_are_not_shared(harness, encodings, version)
         anything = Acl(ResourceType.TOPIC, "*", 3, "User:bob", "*", operation, 3)
         authorizer._index.add(anything)
     authorizer.complete_initial_load()
-    context = replace(harness.context, authorizer=authorizer)
+    context = replace(harness.contexts.administration, authorizer=authorizer)
     request = MetadataRequest(topics=None, include_topic_authorized_operations=True)
 
     async def asked_by(name, asked=request):

@@ -47,7 +47,7 @@ async def end_of(harness, leader_epoch):
         ]
     )
     asked = call(request, 4)
-    answers = await answered(offset_for_leader_epoch, request, harness.context, asked)
+    answers = await answered(offset_for_leader_epoch, request, harness.contexts.data, asked)
     [answer] = answers.topics[0].partitions
     assert answer.error_code == 0
     return answer.leader_epoch, answer.end_offset

@@ -194,7 +194,7 @@ async def test_replication_continues_after_connection_loss(tmp_path):
         cluster.assign(topic("t", partition((11, 12))))
         info = append(cluster[11], b"a")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
-        sessions = cluster[11].context.fetch_sessions
+        sessions = cluster[11].contexts.data.fetch_sessions
         await until(lambda: len(sessions) == 1)
         for session_id in list(sessions._sessions):
             sessions.close(session_id)

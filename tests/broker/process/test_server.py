@@ -72,7 +72,7 @@ async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypat
         written = await in_thread(produce, running.bootstrap, "t")
         sealed = {
             broker_log.directory
-            for broker_log in running.brokers[11].context.directories.metadata._logs.values()
+            for broker_log in running.brokers[11].parts.storage.directories.metadata._logs.values()
             if broker_log.topic_partition[0] == "t"
         }
 
@@ -95,7 +95,7 @@ async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypat
         assert any(isinstance(leaf, StorageFailure) for leaf in leaves(running.failures[11]))
         monkeypatch.undo()
         again = await running.start_broker(11)
-        directory = again.context.directories.metadata
+        directory = again.parts.storage.directories.metadata
         assert not directory.clean_shutdown, "no marker after a failure"
         # Unacknowledged writes may survive: their outcome is unknown.
         survivors = len(written) + (operation != "pwrite")
@@ -176,7 +176,7 @@ async def test_broker_waits_for_late_controllers(tmp_path):
             assert 11 not in running.brokers
             with trio.fail_after(DEADLINE_SECONDS):
                 await running.restart_controllers()
-        assert running.brokers[11].context.metadata.image.cluster.brokers[11].fenced is False
+        assert running.brokers[11].parts.metadata.image.cluster.brokers[11].fenced is False
 
 
 async def test_started_broker_serves_its_versions(tmp_path):
@@ -190,7 +190,7 @@ async def test_started_broker_serves_its_versions(tmp_path):
             18,
         )
         assert [broker.node_id for broker in answer.brokers] == [11]
-        features = running.brokers[11].context.metadata.image.features
+        features = running.brokers[11].parts.metadata.image.features
         assert features.metadata_version == 33
 
 

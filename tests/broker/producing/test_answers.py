@@ -412,7 +412,7 @@ async def test_transactional_batch_needs_write_on_its_id(harness):
         authorizer._index.add(
             Acl(kind, "x", LITERAL, "User:ANONYMOUS", "*", operation, Permission.ALLOW)
         )
-        ctx = replace(harness.context, authorizer=authorizer)
+        ctx = replace(harness.contexts.data, authorizer=authorizer)
         asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), BY_ID)
         for name, records, expected in (
             ("x", mixed, allowed[right]),

@@ -164,7 +164,9 @@ async def test_every_unknown_topic_id_is_answered(harness, count):
     data = [PartitionProduceData(index=index, records=batch(b"v")) for index in range(count)]
     topics = [TopicProduceData(topic_id=topic_id("none"), partition_data=data)]
     message = through_wire(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), VERSION)
-    response = started(produce(message, harness.context, call(message, VERSION, connection())))
+    response = started(
+        produce(message, harness.contexts.data, call(message, VERSION, connection()))
+    )
     codes = [
         partition_response.error_code
         for partition_response in response.responses[0].partition_responses

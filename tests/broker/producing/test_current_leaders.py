@@ -30,7 +30,7 @@ def start(harness, indexes, version=VERSION):
     topics = [TopicProduceData(name="t", partition_data=data)]
     message = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
     message = through_wire(message, version)
-    return started(produce(message, harness.context, call(message, version)))
+    return started(produce(message, harness.contexts.data, call(message, version)))
 
 
 def leaders_in(response):

@@ -141,8 +141,8 @@ async def test_request_without_id_permits_no_transactional_batch(harness):
     asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), VERSION)
     for records, is_allowed in (((batch(b"a"), transactional()), False), ((batch(b"a"),), True)):
         _, appends = resolved(harness, ("t", *records))
-        assert may_use_transactional_id(None, appends, harness.context, asked) is is_allowed
-        assert may_use_transactional_id("x", appends, harness.context, asked)
+        assert may_use_transactional_id(None, appends, harness.contexts.data, asked) is is_allowed
+        assert may_use_transactional_id("x", appends, harness.contexts.data, asked)
 
 
 class Coordinator:

@@ -50,11 +50,11 @@ def request(*records, acks=1):
 
 
 def send(harness, message, peer):
-    return started(produce(message, harness.context, call(message, VERSION, peer)), peer.id)
+    return started(produce(message, harness.contexts.data, call(message, VERSION, peer)), peer.id)
 
 
 def keys(harness, index=0):
-    log = harness.context.partitions.leader_of(TopicPartition("t", index)).log
+    log = harness.partitions.leader_of(TopicPartition("t", index)).log
     if not log.log_end_offset:
         return []
     data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
@@ -101,7 +101,7 @@ async def test_wrong_largest_timestamp_is_corrected(harness):
     data = batch(b"a", timestamp_ms=time)
     BatchView(data).stamp_max_timestamp(time + 1000)
     assert codes_of(send(harness, request(data), connection())) == [0]
-    log = harness.context.partitions.leader_of(TopicPartition("t", 0)).log
+    log = harness.partitions.leader_of(TopicPartition("t", 0)).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.max_timestamp == time
 
@@ -112,7 +112,7 @@ async def test_zstd_topic_stores_zstd_always(harness):
     deferred = send(harness, request(batch(b"plain")), connection())
     assert isinstance(deferred, Paused), "it is compressed in a thread"
     assert codes_of(await finished(deferred)) == [0]
-    log = harness.context.partitions.leader_of(TopicPartition("t", 0)).log
+    log = harness.partitions.leader_of(TopicPartition("t", 0)).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.compression is Compression.ZSTD
     assert [record.value for record in decode_records(stored)] == [b"plain"]

@@ -20,7 +20,7 @@ async def test_states_are_reached_from_each_broker(tmp_path):
         await one.create("t", partitions=8)
         topic_id = one.image.topics.by_name["t"].id
         keys = [SharePartitionKey("g", topic_id, index) for index in range(8)]
-        first, second = (broker.context for broker in one.cluster.brokers.values())
+        first, second = (broker.contexts.groups for broker in one.cluster.brokers.values())
         for key in keys:
             await first.share_states.initialize(key, 1, 0)
         leaders = set()

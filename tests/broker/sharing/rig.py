@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import trio
 from immutables import Map
@@ -12,7 +12,6 @@ from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, started, through_wire
 from tests.broker.sharing.memory_states import MemoryStates
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from trimaran.broker.handlers.context import DataContext, SharingContext
 from trimaran.broker.handlers.share_acknowledge import share_acknowledge
 from trimaran.broker.handlers.share_fetch import share_fetch
 from trimaran.broker.partitions.end_markers import append_end_marker
@@ -61,12 +60,7 @@ class SharingRig:
             ),
             self.counts,
         )
-        given = self.harness.context
-        self.context = SharingContext(
-            **{each.name: getattr(given, each.name) for each in fields(DataContext)},
-            config=self.harness.config,
-            sharing=self.sharing,
-        )
+        self.context = replace(self.harness.contexts.sharing, sharing=self.sharing)
         self.connection = connection()
 
     def set_image(self, share_version=1, **changes):

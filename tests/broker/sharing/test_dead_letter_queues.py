@@ -75,7 +75,7 @@ class QueueRig(SharingRig):
             answer = PartitionProduceResponse(index=0, error_code=self.refusal, base_offset=-1)
             data = TopicProduceResponse(topic_id=topic_id("dlq.q"), partition_responses=[answer])
             return ProduceResponse(responses=[data])
-        waiting = started(produce(request, self.harness.context, call(request, 13)))
+        waiting = started(produce(request, self.harness.contexts.data, call(request, 13)))
         self.harness.flush()
         return await finished(waiting)
 

@@ -23,7 +23,7 @@ ADDING, VERIFYING = 12, 9  # versions of Produce: we add partitions, or the clie
 
 
 def state_of(one, producer):
-    shard = one.broker.context.transactions.epoch_of(producer.name).active()
+    shard = one.broker.parts.families.transactions.coordinator.epoch_of(producer.name).active()
     return shard.transactions[producer.name]
 
 
@@ -32,7 +32,7 @@ async def test_immediately_committed_addition_needs_no_wait(tmp_path):
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()
-        check = partial(allowed_at_once, one.broker.context.verifier)
+        check = partial(allowed_at_once, one.broker.parts.families.transactions.verifier)
         who = producer.name, producer.producer
         assert not check(*who, {TopicPartition("t", 0)}, VERIFYING), "nobody has added it"
         assert check(*who, {TopicPartition("t", 0)}, ADDING)
@@ -53,8 +53,8 @@ async def test_addition_waiting_for_flush_is_written_once(tmp_path):
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
-        verifier = one.broker.context.verifier
-        epoch = one.broker.context.transactions.epoch_of(producer.name)
+        verifier = one.broker.parts.families.transactions.verifier
+        epoch = one.broker.parts.families.transactions.coordinator.epoch_of(producer.name)
         who = producer.name, producer.producer
         end = epoch.log_end_offset
         adding = started(verifier.checking_produce(*who, {TopicPartition("t", 0)}, ADDING))
@@ -75,7 +75,7 @@ async def test_transactions_end_shares_flush_with_next_begin(tmp_path, monkeypat
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
-        state = one.broker.context.partitions.leader_of(
+        state = one.broker.parts.families.data.partitions.leader_of(
             TopicPartition("__transaction_state", 0)
         ).log
         for _ in range(3):

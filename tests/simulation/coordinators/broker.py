@@ -6,12 +6,12 @@ receive bytes. Channels between brokers are simulated.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tests.cluster.data_side import replaced
 from tests.simulation.coordinators.channels import SimChannels
 from tests.simulation.partitions.broker import SimBroker, configured
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
@@ -69,7 +69,7 @@ class CoordinatorBroker(SimBroker):
         super()._compose()
         self.groups, self.transacting = self.families.groups, self.families.transactions
         self.publishers = (self.publisher, self.groups)
-        self.context = replace(self.context, topic_creation=cast(Any, _AllCreated()))
+        self.contexts = replaced(self.contexts, topic_creation=_AllCreated())
 
     def open_channels(self, _purpose: str) -> Channels:
         return SimChannels(self)

@@ -38,7 +38,7 @@ class Frames:
             broker.world.next_number(), "PLAINTEXT", ("client", 1), ("sim", broker.id)
         )
         with slice_of_requests():
-            found = self._broker.registry.dispatch(memoryview(frame), broker.context, info)
+            found = self._broker.registry.dispatch(memoryview(frame), broker.contexts, info)
         if isinstance(found, RunningRequest):
             found = await found.finish()
         assert isinstance(found, Outgoing)

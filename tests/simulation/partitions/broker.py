@@ -20,7 +20,7 @@ from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.network import CONTROLLER, Lost
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
 from trimaran.broker.channels.broker_channels import Channels
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import Contexts
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.list_offsets import list_offsets
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
@@ -171,7 +171,7 @@ class SimBroker:
     partitions: Partitions
     metadata: BrokerMetadata
     directories: LogDirectories
-    context: Context
+    contexts: Contexts
 
     def __init__(self, world: World, broker_id: int) -> None:
         self.world = world
@@ -229,7 +229,7 @@ class SimBroker:
         self.maintenance = Maintenance(
             self.partitions, self.directories, MaintenanceTimes(), self.world.now_ms
         )
-        self.context = self.families.context
+        self.contexts = self.families.contexts
 
     def _ports(self, cluster: Cluster, durability: Durability) -> Ports:
         self.channel = _Channel(self)
@@ -441,7 +441,7 @@ class SimBroker:
     # --- requests
 
     def handle(self, request: Message, call: Call) -> Any:
-        return HANDLERS[type(request)](request, self.context, call)
+        return HANDLERS[type(request)](request, self.contexts.data, call)
 
     def read_records(self, response: Any) -> Any:
         """Replaces pieces of files in a response by their bytes at this time. Raises Lost if the disk fails or the

@@ -42,4 +42,7 @@ async def test_batch_with_lost_answer_is_stored_once(tmp_path, monkeypatch, lost
 
         await trio.to_thread.run_sync(send)
         assert len(answers) == len(BATCHES) + 1
-        assert broker.context.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 4
+        assert (
+            broker.parts.families.data.partitions.find(TopicPartition("t", 0)).log.log_end_offset
+            == 4
+        )

@@ -67,6 +67,8 @@ def begin(route: Route, call: Call, request: Any, context: Any) -> Dispatched:
         route.hooks.begin(call)
     if route.once is not None and not call.heavy:
         request = route.once(request)
+    if route.context_of is not None:
+        context = route.context_of(context)
     found: Any
     try:
         found = route.handler(request, context, call)
@@ -112,6 +114,8 @@ def nested(
         route.hooks.begin(call)
     if route.once is not None:
         request = yield Compute(cost, partial(route.once, request))
+    if route.context_of is not None:
+        context = route.context_of(context)
     try:
         found = route.handler(request, context, call)
         if type(found) is GeneratorType:

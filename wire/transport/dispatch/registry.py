@@ -87,6 +87,7 @@ class Registry(Generic[C]):
     """The handlers of one kind of node; `features` returns the features that ApiVersions reports, and
     `identity` the node that a client must expect, or None if it may expect any node.
 
+    `context_of` returns the part of the node's context that a handler is given, if it is not given the whole.
     `judge` decides which principals may perform the operations that the handlers declare; without it every client may.
     `hooks` are called for every request. `unadvertised` are low versions of some requests that are served, but that
     ApiVersions does not list.
@@ -98,6 +99,7 @@ class Registry(Generic[C]):
         *,
         features: Callable[[C], Features] = lambda _context: Features(),
         identity: Callable[[C], NodeIdentity | None] = lambda _context: None,
+        context_of: Mapping[Callable[..., Any], Callable[[C], Any]] = {},
         judge: Judge | None = None,
         hooks: Hooks | None = None,
         unadvertised: Mapping[type[Message], Versions] = {},
@@ -109,7 +111,7 @@ class Registry(Generic[C]):
         limited_log = LimitedLog(log)
         own: tuple[Callable[..., Any], ...] = (self._api_versions, *AFTER_LOGIN)
         for handler in (*own, *handlers):
-            route = route_of(handler, limited_log, judge, hooks)
+            route = route_of(handler, limited_log, judge, hooks, context_of.get(handler))
             assert route.request.KEY not in self._routes, (
                 f"two handlers for {route.request.__name__}"
             )

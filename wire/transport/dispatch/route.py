@@ -32,8 +32,8 @@ class Route:
     """One row of the registry: the declaration of a handler (`Handled`), and values derived from it."""
 
     __slots__ = (
-        *("budget", "elements_max", "general_error", "handler", "hooks", "log", "metrics"),
-        *("on_error", "once", "request", "takes_frame", "versions"),
+        *("budget", "context_of", "elements_max", "general_error", "handler", "hooks", "log"),
+        *("metrics", "on_error", "once", "request", "takes_frame", "versions"),
     )
 
     def __init__(
@@ -42,8 +42,11 @@ class Route:
         handler: Callable[..., Any],
         limited_log: LimitedLog,
         hooks: Hooks | None,
+        context_of: Callable[[Any], Any] | None,
     ) -> None:
-        """Takes the `handler` with the guard that checks its permissions."""
+        """Takes the `handler` with the guard that checks its permissions. `context_of` returns the part of the node's
+        context that the handler gets; None means all of it.
+        """
         self.request = declared.request
         self.versions = declared.versions
         self.on_error = declared.on_error
@@ -51,6 +54,7 @@ class Route:
         self.takes_frame = declared.takes_frame
         self.once = declared.once
         self.handler = handler
+        self.context_of = context_of
         self.log = limited_log
         self.hooks = hooks
         # The response to an error of a request that has no `on_error`.
@@ -112,7 +116,11 @@ class Route:
 
 
 def route_of(
-    handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
+    handler: Callable[..., Any],
+    limited_log: LimitedLog,
+    judge: Judge | None,
+    hooks: Hooks | None,
+    context_of: Callable[[Any], Any] | None = None,
 ) -> Route:
     """Returns the route of a function with `@handles`, with a guard that asks `judge` for permissions.
 
@@ -130,4 +138,4 @@ def route_of(
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
     handler = guarded(handler, needs, judge, handled.on_error)
-    return Route(handled, handler, limited_log, hooks)
+    return Route(handled, handler, limited_log, hooks, context_of)

@@ -69,7 +69,7 @@ async def test_group_uses_states_on_both_brokers(tmp_path):
             [topic] = described.groups[0].topics
             starts = [part.start_offset for part in topic.partitions]
             assert starts == [0, 0, 0, 5, 0, 0, 0, 0]
-            states = broker.context.metadata.image.topics.by_name["__share_group_state"]
+            states = broker.parts.metadata.image.topics.by_name["__share_group_state"]
             assert {part.leader for part in states.partitions.values()} == set(one.cluster.brokers)
             assert (await call(beat(-1))).error_code == 0
             deleted = await call(DeleteGroupsRequest(groups_names=["g"]))
