@@ -162,7 +162,7 @@ TABLE = {
         ),
         Limit(
             "bytes of all responses not yet received, including converted messages",
-            "trimaran.wire.transport.memory.pools:RESPONSES_BYTES_MAX",
+            "trimaran.wire.transport.memory.bounds:RESPONSES_BYTES_MAX",
             "sockets are not read",
             MEMORY,
         ),

@@ -249,6 +249,12 @@ class KafkaError(Exception):
         return f"{self.code.name}: {self.message}"
 
 
+class CloseConnection(Exception):
+    """Raised by a handler that cannot answer (acks=0 with an error): earlier answers are sent, then the connection
+    closes.
+    """
+
+
 class KeptError(NamedTuple):
     """The code and the text of a failure that is kept until the response is made. An exception would keep its stack
     frames in memory, and with them the request.

@@ -19,7 +19,7 @@ from trimaran.quorum.serving.authorized_operations import authorized_operations
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.buffers.response_size import ResponseTooLarge
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import CloseConnection, ErrorCode
 from trimaran.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -30,7 +30,7 @@ from trimaran.wire.messages.describe_topic_partitions import (
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.memory.room import JUDGED_WORK, Room
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute, Handling

@@ -28,7 +28,7 @@ from trimaran.quorum.serving.authorized_operations import (
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.buffers.response_size import ResponseTooLarge
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.identity import INITIAL_ACL_EPOCH, NO_NODE, AclEpoch
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
@@ -40,7 +40,7 @@ from trimaran.wire.messages.metadata import (
 from trimaran.wire.security.acls import NOT_ASKED, Operation, ResourceType
 from trimaran.wire.transport.memory.room import FREE_BYTES, Room
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once

@@ -28,11 +28,11 @@ from trimaran.broker.producing.validate import (
 )
 from trimaran.broker.producing.verify import verify
 from trimaran.quorum.serving.authorization import may_with_topic
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.produce import ProduceRequest, ProduceResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import topics, transactional_ids
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import LIGHT_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling

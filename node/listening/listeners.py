@@ -19,7 +19,7 @@ from trimaran.node.security.listener_security import listener_security
 from trimaran.node.security.logins import Logins
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.connection.limits import ConnectionLimits
-from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
+from trimaran.wire.transport.memory.bounds import REQUEST_BYTES_MAX
 from trimaran.wire.transport.server.connection_quotas import ConnectionBounds
 from trimaran.wire.transport.server.server import Listener
 

@@ -11,11 +11,10 @@ from tests.cluster.data_side import replaced
 from tests.interop.authorization.answers import comparable
 from tests.interop.authorization.requests import BY_NAME, LISTENERS, World, request_of
 from tests.test_access import OPEN, REGISTRIES
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import CloseConnection, ErrorCode
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 REFUSALS = {entry for entry in E if entry.name.endswith("AUTHORIZATION_FAILED")}

@@ -15,7 +15,7 @@ from functools import lru_cache
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.serving.authorization import ACL_JUDGE
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Address
 from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -25,7 +25,7 @@ from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.hosts import address_in
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling
 

@@ -19,12 +19,11 @@ from tests.wire.strategies import messages
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.handlers.forwarded import OF_TOKENS
 from trimaran.broker.handlers.registry import PASSED_ON, broker_registry
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import encode_request, encode_response
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.transport.dispatch.running import RunningRequest
-from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
 from trimaran.wire.transport.requests.error_responses import general_error
 from trimaran.wire.transport.requests.handles import Handled, declaration_of

@@ -36,7 +36,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving import audit
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.buffers.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import CloseConnection, ErrorCode
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -45,7 +45,6 @@ from trimaran.wire.messages.metadata import (
 )
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.memory.room import FREE_BYTES
-from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 VERSION = 13

@@ -22,7 +22,7 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.down_conversion import OVERFLOW, down_convert
 from trimaran.log.old_formats.message_sets import build_message_set, decode_message_set
 from trimaran.log.old_formats.up_conversion import convert_produced
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import CloseConnection, ErrorCode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -34,7 +34,6 @@ from trimaran.wire.messages.share_acknowledge import ShareAcknowledgeRequest
 from trimaran.wire.messages.share_fetch import ShareFetchRequest
 from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
 from trimaran.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from trimaran.wire.transport.requests.calls import CloseConnection
 
 PRODUCE_VERSIONS = range(3)
 FETCH_VERSIONS = range(4)

@@ -22,9 +22,8 @@ from trimaran.log.durability.group_commit import UNFLUSHED_BYTES_MAX
 from trimaran.log.validation.rejected_records import RECORDS_NAMED_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.authorizer import Authorizer
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import CloseConnection, ErrorCode
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.requests.calls import CloseConnection
 
 VERSION = 12
 

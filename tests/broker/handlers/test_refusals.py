@@ -12,8 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from tests.datadriven import REWRITE
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.wire.codec.declarations import Struct
-from trimaran.wire.errors import ErrorCode
-from trimaran.wire.transport.requests.calls import CloseConnection
+from trimaran.wire.errors import CloseConnection, ErrorCode
 
 REFUSALS = Path(__file__).parent / "refusals.txt"
 CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"

@@ -41,7 +41,7 @@ from trimaran.quorum.metadata.image import (
     FeaturesImage,
 )
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -58,7 +58,7 @@ from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 BY_NAME = {request.__name__.removesuffix("Request"): request for request in REQUESTS.values()}
 REGISTRY = broker_registry()

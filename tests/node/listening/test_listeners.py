@@ -13,7 +13,7 @@ from trimaran.node.listening.addresses import AddressBook
 from trimaran.node.listening.listeners import bind, descriptors_end, limits_of
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.quorum.serving.altered_connections import connections_of
-from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
+from trimaran.wire.transport.memory.bounds import REQUEST_BYTES_MAX
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.wire.transport.in_order import run_in_order
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, ErrorCode, RemoteProtocolError
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl.authenticator import Login, LoginAction, SaslSettings
@@ -27,7 +27,7 @@ from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
 from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
-from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.loop_time import LoopTimed
 from trimaran.wire.transport.scheduling.slice_end import SliceEnd
 

@@ -13,19 +13,21 @@ import ssl
 import trio
 
 from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame
-from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, RemoteProtocolError
 from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from trimaran.wire.text import events
 from trimaran.wire.transport.connection.core import ConnectionCore, Service
-from trimaran.wire.transport.connection.session import LOGIN_THREADS
 from trimaran.wire.transport.connection.writer import Writer
 from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.memory.pools import EXPECTED_BYTES, holding
-from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
 from trimaran.wire.transport.scheduling.loop_time import LoopTimed
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 from trimaran.wire.transport.scheduling.turn import Turn, TurnQueue
+
+# The maximum number of concurrent logins by blocking mechanisms, over all connections; further ones wait.
+LOGIN_THREADS = trio.CapacityLimiter(16)
 
 
 class Connection:

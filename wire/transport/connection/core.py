@@ -13,7 +13,8 @@ around it. The rules, in the order in which they apply to a frame:
                   requests are in flight, or the peer does not read its responses; the kernel's buffers then fill, and
                   the peer stops sending
 
-Not implemented here: turns of the event loop, waiting, logging.
+Not implemented here: turns of the event loop, waiting, logging. This module imports no trio, neither itself nor
+indirectly: whatever must be waited for is data, such as `DelayedFailure.seconds`.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, RemoteProtocolError
 from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
 from trimaran.wire.security.sasl.authenticator import (
     Authenticator,
@@ -38,13 +39,15 @@ from trimaran.wire.security.sasl.authenticator import (
 from trimaran.wire.transport.connection.failed_logins import DelayedFailure
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.connection.session import Session
-from trimaran.wire.transport.dispatch.registry import Registry
-from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.send_queue import NOTHING, SendQueue
-from trimaran.wire.transport.memory.pools import SMALL_BYTES
+from trimaran.wire.transport.memory.bounds import SMALL_BYTES
 from trimaran.wire.transport.memory.share import MemoryShare
-from trimaran.wire.transport.metrics.limited_log import LimitedLog
-from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+
+if TYPE_CHECKING:
+    from trimaran.wire.transport.dispatch.registry import Registry
+    from trimaran.wire.transport.dispatch.running import RunningRequest
+    from trimaran.wire.transport.metrics.limited_log import LimitedLog
+    from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 # A frame that arrives slowly counts as progress only once per this many bytes.
 _PROGRESS_BYTES = 16384
@@ -52,7 +55,7 @@ _PROGRESS_BYTES = 16384
 _STALLED_BYTES = 65536
 
 # A response that is not known yet.
-Pending: TypeAlias = RunningRequest | DelayedFailure
+Pending: TypeAlias = "RunningRequest | DelayedFailure"
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -332,7 +335,7 @@ class ConnectionCore:
         """Closes handlers that have not finished, and releases all memory."""
         self.frames.drop()
         for response in self.owed:
-            if isinstance(response, RunningRequest):
+            if not isinstance(response, (Outgoing, DelayedFailure)):
                 response.close()
         self.owed.clear()
         self.unsent = SendQueue()

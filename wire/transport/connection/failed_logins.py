@@ -11,8 +11,6 @@ import ipaddress
 from collections import OrderedDict
 from dataclasses import dataclass
 
-import trio
-
 from trimaran.wire.buffers.outgoing import Outgoing
 
 # The longest delay: less than the ten seconds that a connection has for its login.
@@ -63,7 +61,9 @@ def _network(address: str) -> str:
 
 @dataclass(slots=True)
 class DelayedFailure:
-    """The response to a failed login, sent after a delay; None delays only the end of the connection."""
+    """The response to a failed login, sent after `seconds`, for which the writer of the connection waits; None delays
+    only the end of the connection.
+    """
 
     response: Outgoing | None
     seconds: float
@@ -77,7 +77,3 @@ class DelayedFailure:
 
     def calls_back(self, _call: object) -> bool:
         return False
-
-    async def proceed(self) -> None:
-        await trio.sleep(self.seconds)
-        self.is_known = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trimaran.wire.transport.connection.failed_logins import FailedLogins
-from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX, RESPONSES_BYTES_MAX
+from trimaran.wire.transport.memory.bounds import REQUEST_BYTES_MAX, RESPONSES_BYTES_MAX
 
 # The bound before login keeps a connection below 64 KiB in all, TLS included, until the peer has authenticated
 # (`bench.idle_connections`). Valid tokens are far smaller, except those of GSSAPI: Active Directory lists the groups

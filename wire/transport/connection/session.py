@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import trio
-
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
 
-# The maximum number of concurrent logins by blocking mechanisms, over all connections; further ones wait.
-LOGIN_THREADS = trio.CapacityLimiter(16)
 # The shortest interval between logins, as in Kafka: a login costs more than other requests.
 SECONDS_BETWEEN_LOGINS = 1.0
 

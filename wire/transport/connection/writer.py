@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+import trio
+
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.transport.connection.core import ConnectionCore
+from trimaran.wire.transport.connection.failed_logins import DelayedFailure
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
@@ -132,7 +135,11 @@ class Writer:
                 async with holding(responses, EXPECTED_BYTES):
                     pass
             held = pending.held
-            await pending.proceed()
+            if isinstance(pending, DelayedFailure):
+                await trio.sleep(pending.seconds)
+                pending.is_known = True
+            else:
+                await pending.proceed()
             core.proceeded(pending, held)
             core.count_responses()
             self.progress.set()

@@ -13,14 +13,14 @@ from types import GeneratorType
 from typing import Any, TypeAlias
 
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, RemoteProtocolError
 from trimaran.wire.messages.header import decode_request_header
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget
 from trimaran.wire.transport.dispatch.responding import encode_or_refuse, refusal, respond
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN, HEAVY_BYTES
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
 

@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.buffers.response_size import ResponseTooLarge
-from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.header import RequestHeader, decode_request_header, encode_response
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.dispatch.route import Route
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 Response: TypeAlias = Message | Outgoing | None

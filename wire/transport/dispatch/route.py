@@ -11,13 +11,13 @@ from functools import partial
 from typing import Any
 
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.schema import DECODE_BUDGET, Message
 from trimaran.wire.text import events
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
 from trimaran.wire.transport.requests.access import needs_of
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
 from trimaran.wire.transport.requests.error_responses import (
     general_error,

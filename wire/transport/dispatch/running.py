@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.errors import CloseConnection
 from trimaran.wire.transport.dispatch.responding import (
     Outcome,
     Response,
@@ -18,7 +19,7 @@ from trimaran.wire.transport.dispatch.responding import (
     respond_apart,
 )
 from trimaran.wire.transport.dispatch.route import Route
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 from trimaran.wire.transport.scheduling.deadlines import PendingCall
 from trimaran.wire.transport.scheduling.effects import (

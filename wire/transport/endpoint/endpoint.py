@@ -360,4 +360,4 @@ async def _wait(sock: socket.socket, wanted: _Next, queue: SendQueue) -> None:
         case _Next.WARM:
             piece = queue.pieces[0]
             assert isinstance(piece, FilePiece)
-            await warm(piece)
+            await trio.to_thread.run_sync(warm, piece)

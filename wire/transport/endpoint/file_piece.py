@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 
-import trio
-
 from trimaran.wire.buffers.outgoing import Splice
 
 # The number of bytes checked, or read by a thread, at a time: the readahead of a disk is far smaller.
@@ -72,9 +70,11 @@ def is_cold(piece: FilePiece) -> bool:
     return False
 
 
-async def warm(piece: FilePiece) -> None:
-    """Reads the next stretch of `piece` in a thread, so that it is in the page cache."""
+def warm(piece: FilePiece) -> None:
+    """Reads the next stretch of `piece`, so that it is in the page cache. Called in a thread, because it waits for the
+    disk.
+    """
     count = min(piece.size, _STRETCH_BYTES)
-    fd, position = piece.splice.fileno(), piece.position
-    await trio.to_thread.run_sync(os.pread, fd, count, position)
+    position = piece.position
+    os.pread(piece.splice.fileno(), count, position)
     piece.cached_until = position + count

@@ -16,23 +16,15 @@ from dataclasses import dataclass, field
 
 import trio
 
+from trimaran.wire.transport.memory.bounds import REQUEST_BYTES_MAX, RESPONSES_BYTES_MAX
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# A thousand busy producers with a megabyte in flight each all get their share within a few milliseconds. One client
-# makes a node grow by less than 256 MiB: this bound, one request in excess of each half (60 MiB for 150,000
-# partitions), and answers.
-REQUEST_BYTES_MAX = 128 << 20
-# Records are sent by `sendfile`; only metadata, converted messages and TLS data are in memory. Two of the largest
-# responses are created at the same time (`memory/room.py`), the second in excess of the bound.
-RESPONSES_BYTES_MAX = 96 << 20
 # The bytes of responses that have grown beyond the free size: 16 at a time, of a megabyte each (`memory/room.py`).
 LARGE_BYTES_MAX = 16 << 20
 # The number of other connections that are granted memory before the longest-waiting connection.
 PASSED_MAX = 1000
 # The assumed size of a request or answer whose size is unknown, so that only a few waits end at the same time.
 EXPECTED_BYTES = 1 << 20
-# Smaller amounts never wait: every connection may hold this much.
-SMALL_BYTES = 4096
 # The memory of an element of a decoded request, including its numbers, its share of lists, the state that is looked up
 # for it and its item in the response; structs take 80 to 250 bytes. Requests for 150,000 partitions took 400 to 500
 # bytes per element.

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT
-from trimaran.wire.transport.memory.pools import Memory, MemoryPool
+
+if TYPE_CHECKING:
+    from trimaran.wire.transport.memory.pools import Memory, MemoryPool
 
 
 class MemoryShare:

@@ -35,12 +35,6 @@ Callback = Callable[[], object]
 MUTED_SECONDS_MAX = 3600.0
 
 
-class CloseConnection(Exception):
-    """Raised by a handler that cannot answer (acks=0 with an error): earlier answers are sent, then the connection
-    closes.
-    """
-
-
 @dataclass(slots=True, eq=False)
 class ConnectionInfo:
     """A connection as handlers see it."""

@@ -15,11 +15,11 @@ from types import GeneratorType
 from typing import Any, Protocol
 
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from trimaran.wire.transport.requests.access import ITSELF, JudgedBy, Need
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.error_responses import OnError
 from trimaran.wire.transport.scheduling.effects import (
     ITEM_COST_BYTES,

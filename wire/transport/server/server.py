@@ -24,7 +24,8 @@ from trimaran.wire.transport.connection.core import Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, TlsEndpoint, TransportLayer
-from trimaran.wire.transport.memory.pools import SMALL_BYTES, Memory, MemoryPool
+from trimaran.wire.transport.memory.bounds import SMALL_BYTES
+from trimaran.wire.transport.memory.pools import Memory, MemoryPool
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns

@@ -22,7 +22,7 @@ from tests.wire.transport.support import (
     settled,
     sized,
 )
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
 from trimaran.wire.messages.produce import (
@@ -32,7 +32,6 @@ from trimaran.wire.messages.produce import (
     TopicProduceData,
 )
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Blocking, Wait
 

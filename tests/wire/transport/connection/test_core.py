@@ -2,6 +2,8 @@
 
 import logging
 import math
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.wire.transport.support import HEARTBEAT_VERSION, heartbeat_frame, request_frame
 from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, RemoteProtocolError
 from trimaran.wire.messages.header import decode_response_header
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.registry import RESPONSES
@@ -29,7 +31,7 @@ from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Blocking, Wait
 
@@ -443,3 +445,9 @@ def test_progress_and_activity_follow_requests_and_bytes():
     size = peer.core.unsent.size
     peer.received()
     assert peer.core.progress() == (1, size, 0)
+
+
+def test_core_is_imported_without_trio():
+    code = "import sys; sys.modules['trio'] = None; import " + ConnectionCore.__module__
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert not done.returncode, done.stderr

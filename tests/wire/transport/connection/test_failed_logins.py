@@ -1,10 +1,8 @@
 """Failures from one address are delayed more and more; those from other addresses are not."""
 
 import pytest
-import trio
 
-from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.transport.connection.failed_logins import DelayedFailure, FailedLogins
+from trimaran.wire.transport.connection.failed_logins import FailedLogins
 
 PEERS = 4096
 LONGEST = 5.0
@@ -113,12 +111,3 @@ def test_oldest_failure_is_forgotten_first():
     assert len(failed) == PEERS
     assert "peer 0" in failed._seen
     assert "peer 1" not in failed._seen
-
-
-@pytest.mark.parametrize("answer", [None, Outgoing()])
-async def test_answer_is_delayed_for_throttle_time(autojump_clock, answer):
-    delayed = DelayedFailure(answer, 2.5)
-    assert (delayed.ready(), delayed.held, delayed.blocks) == (False, 0, False)
-    await delayed.proceed()
-    assert (delayed.is_known, delayed.response) == (True, answer)
-    assert trio.current_time() == 2.5

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from types import SimpleNamespace
 
 import pytest
+import trio
 
 from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.transport.connection.core import ConnectionCore, Service
+from trimaran.wire.transport.connection.failed_logins import DelayedFailure
+from trimaran.wire.transport.connection.limits import ConnectionLimits
 from trimaran.wire.transport.connection.writer import Writer
+from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 KNOWN = Outgoing()
 
@@ -206,3 +214,16 @@ def test_writer_sends_what_cannot_leave_at_once(change):
 @pytest.mark.parametrize("owed", [[], [KNOWN], [Pending(is_ready=False)]])
 def test_writer_wakes_without_a_ready_response(owed):
     assert Rig(*owed).answer() == ["wanted"]
+
+
+@pytest.mark.parametrize("answer", [None, Outgoing()])
+async def test_failed_login_is_answered_after_its_seconds(autojump_clock, answer):
+    limits, log = ConnectionLimits(), LimitedLog(logging.getLogger("test"))
+    service = Service(Registry(()), None, limits, trio.current_time, log)
+    core = ConnectionCore(ConnectionInfo(1, "A", ("10.0.0.1", 1), ("10.0.0.2", 2)), service)
+    core.owe(DelayedFailure(answer, 2.5))
+    turn = SimpleNamespace(slice_end=SimpleNamespace(then=print))
+    await Writer(SimpleNamespace(), core, turn)._drive_pending()
+    assert trio.current_time() == 2.5
+    assert not core.owed
+    assert core.unsent.size == (0 if answer is None else 4)

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.broker.calls import connection
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -17,7 +17,6 @@ from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICAT
 from trimaran.wire.transport.dispatch.dispatch import decode
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Blocking
 

@@ -8,7 +8,7 @@ import pytest
 from tests.broker.calls import connection
 from tests.wire.transport.in_order import check_steps, run_in_order
 from trimaran.wire.buffers.response_size import ResponseTooLarge
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.header import decode_response_header, encode_request, encode_response
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.offset_delete import (
@@ -22,7 +22,7 @@ from trimaran.wire.transport.dispatch import registry, responding, running
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling import loop_time
 from trimaran.wire.transport.scheduling.effects import Blocking, Wait

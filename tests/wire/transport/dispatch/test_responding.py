@@ -9,7 +9,7 @@ import pytest
 from tests.broker.calls import call
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.buffers.response_size import ResponseTooLarge
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.header import encode_request, encode_response
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.transport.dispatch import responding
@@ -17,7 +17,6 @@ from trimaran.wire.transport.dispatch.responding import outcome, refusal, respon
 from trimaran.wire.transport.dispatch.route import route_of
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.hooks import Hooks
 

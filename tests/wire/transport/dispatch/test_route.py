@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.broker.calls import call
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -16,7 +16,6 @@ from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.route import route_of
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.hooks import Hooks
 

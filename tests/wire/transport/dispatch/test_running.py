@@ -11,7 +11,7 @@ import trio
 from tests.broker.calls import carried_out, connection
 from tests.wire.transport.support import open_raw, open_server, request_frame
 from trimaran.wire.codec.declarations import EncodedArray
-from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.header import RequestHeader, decode_response_header, encode_request
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -20,7 +20,7 @@ from trimaran.wire.transport.dispatch.dispatch import nested
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import (
     INLINE_COST_MAX,

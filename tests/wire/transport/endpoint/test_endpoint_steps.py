@@ -108,11 +108,10 @@ def world(monkeypatch):
 
         return wait
 
-    async def wait_for_disk(piece):
+    def wait_for_disk(piece):
         found.waited.append("warm")
         found.cold.clear()
         piece.cached_until = piece.position + min(piece.size, MEBIBYTE)
-        await trio.lowlevel.checkpoint()
 
     def is_cold(piece):
         if not found.cold:

@@ -4,6 +4,7 @@ import os
 import threading
 
 import pytest
+import trio
 
 from trimaran.wire.transport.endpoint import file_piece as page_cache
 from trimaran.wire.transport.endpoint.file_piece import FilePiece, is_cold, read_cached, warm
@@ -96,7 +97,7 @@ def test_unsupported_file_system_counts_as_cached(system, monkeypatch):
 async def test_thread_reads_the_next_stretch(system):
     piece = FilePiece(Slice())
     piece.advance(50)
-    await warm(piece)
+    await trio.to_thread.run_sync(warm, piece)
     ((word, position, size, thread),) = system.asked
     assert (word, position, size) == ("pread", 150, MEBIBYTE)
     assert thread != threading.current_thread().name
@@ -106,7 +107,7 @@ async def test_thread_reads_the_next_stretch(system):
 
 async def test_short_piece_is_read_only_to_its_end(system):
     piece = FilePiece(Slice(size=5))
-    await warm(piece)
+    await trio.to_thread.run_sync(warm, piece)
     assert system.asked[0][:3] == ("pread", 100, 5)
     assert piece.cached_until == 105
 

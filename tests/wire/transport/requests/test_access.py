@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.broker.calls import connection
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -31,7 +31,6 @@ from trimaran.wire.transport.requests.access import (
     open_to_all,
     topics,
 )
-from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import Handled, handles
 from trimaran.wire.transport.scheduling.effects import Blocking, Wait
 
