@@ -4,8 +4,10 @@
    wakes the task of this file (`log/durability/health.py`).
 2. `watch_directories` ends the epochs of the directory's replicas, so that waiting requests get a retriable error, and
    sends a heartbeat that names the directory. It ends the broker if no usable directory is left.
-3. The controller takes the replicas out of ISR and leadership, and elects other leaders
-   (`changes_of_offline_directories` of `quorum/controller/nodes/directories.py`).
+   The heartbeat is `Lifecycle._heartbeat` (`broker/process/lifecycle.py`).
+3. The controller's `heartbeat` (`quorum/controller/handlers/broker_heartbeat.py`) takes the replicas out of ISR and
+   leadership, and elects other leaders: `changes_of_offline_directories` and `changes_without` of
+   `quorum/controller/partitions/broker_changes.py`.
 
 A directory that cannot be opened at startup is not registered, see `LogDirectories.failed_at_start`.
 Source: `ReplicaManager.handleLogDirFailure` of Kafka, KIP-112, KIP-858.

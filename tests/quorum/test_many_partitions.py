@@ -11,7 +11,7 @@ import trio.testing
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.controller.test_server import creation
-from trimaran.quorum.controller.handlers import broker_registration
+from trimaran.quorum.controller.handlers import broker_heartbeat, broker_registration
 from trimaran.quorum.controller.nodes import brokers
 from trimaran.quorum.controller.partitions import broker_changes
 from trimaran.quorum.controller.tasks import fencing, own_decisions, upkeep
@@ -32,7 +32,7 @@ STEP = 2
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch):
-    for module in (brokers, fencing, own_decisions, broker_registration):
+    for module in (broker_heartbeat, fencing, own_decisions, broker_registration):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", STEP)
 
 

@@ -1,41 +1,23 @@
-"""The controller's decisions about a broker's life cycle: registration, heartbeats, fencing, controlled shutdown,
-removal.
+"""The controller's decisions about the registration, fencing and removal of brokers. For their heartbeats, see
+`quorum/controller/handlers/broker_heartbeat.py`.
 
-    fenced → unfenced → controlled shutdown → (fenced) gone
-
-A broker is unfenced when it has applied its own registration. It may shut down when it leads no partition and all
-brokers have applied that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Not
-implemented: ZooKeeper migration.
+Source: Kafka's `ClusterControlManager`, KIP-631, KIP-841. Not implemented: ZooKeeper migration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import Enum
-from itertools import islice
 
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
-from trimaran.quorum.controller.nodes.directories import (
-    changes_of_cordons,
-    changes_of_offline_directories,
-    names_directories,
-)
-from trimaran.quorum.controller.nodes.leases import Lease
+from trimaran.quorum.controller.nodes.directories import names_directories
 from trimaran.quorum.controller.partitions.broker_changes import (
     changes_after_loss,
     changes_when_unregistered,
-    changes_with,
     changes_without,
-    check_broker_epoch,
-    in_steps,
-    leads_any,
     taken_out,
 )
-from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.partitions.state import ControllerState
-from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.features import check_supported
 from trimaran.quorum.metadata.image import (
     BrokerRegistration,
@@ -45,8 +27,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerEpoch, BrokerId, Offset, TopicIdPartition
-from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -63,7 +44,6 @@ from trimaran.wire.schema import Message
 from trimaran.wire.text.endpoint import Endpoint
 
 FENCE, UNFENCE = 1, -1
-ENTER_CONTROLLED_SHUTDOWN = 1
 # Lower ids are reserved and name no directory: unassigned, lost, migrating, and 97 more (KIP-858).
 _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
 
@@ -272,136 +252,7 @@ def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationReques
     return bool(claimed) and claimed == set(broker.listeners)
 
 
-# --- heartbeats
-
-
-class BrokerControlState(Enum):
-    FENCED = "fenced"
-    UNFENCED = "unfenced"
-    CONTROLLED_SHUTDOWN = "controlled shutdown"
-    SHUTDOWN_NOW = "shutdown now"
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatResult:
-    """The decision about the broker. `shutting_down`: the offset of its records must be noted, see `Lease`."""
-
-    is_caught_up: bool
-    state: BrokerControlState
-
-    @property
-    def is_fenced(self) -> bool:
-        return self.state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
-
-    @property
-    def should_shut_down(self) -> bool:
-        return self.state is BrokerControlState.SHUTDOWN_NOW
-
-    @property
-    def shutting_down(self) -> bool:
-        return self.state is BrokerControlState.CONTROLLED_SHUTDOWN
-
-
-def heartbeat(
-    request: BrokerHeartbeatRequest,
-    state: ControllerState,
-    lease: Lease,
-    *,
-    registered_at: int,
-    lowest_active_offset: Offset | None,
-) -> Steps[Result[Message, HeartbeatResult]]:
-    """Moves the broker to its next state, in steps of many partitions; `registered_at` is the offset of its
-    registration.
-
-    Raises:
-        KafkaError: STALE_BROKER_EPOCH.
-    """
-    check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
-    broker = state.image.cluster.brokers[request.broker_id]
-    caught_up = request.current_metadata_offset >= registered_at
-    present = _present_state(broker, lease)
-    match present:
-        case BrokerControlState.FENCED:
-            following = _next_of_fenced(request, caught_up)
-        case BrokerControlState.UNFENCED:
-            following = _next_of_unfenced(request, state)
-        case _:
-            following = _next_in_shutdown(state, lease, lowest_active_offset)
-    lost: list[Message] = []
-    if names_directories(state.image):
-        lost = yield from changes_of_offline_directories(request, broker, state)
-    if lost and following is BrokerControlState.UNFENCED:
-        following = present  # the next heartbeat unfences it, with these directories recorded
-    records: list[Message] = []
-    if following is not present:
-        records += yield from _transition(following, broker, state)
-    records += lost
-    if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
-        records += changes_of_cordons(request, broker)
-    return Result(records, HeartbeatResult(caught_up, following), atomic=False)
-
-
-def _present_state(broker: BrokerRegistration, lease: Lease) -> BrokerControlState:
-    if lease.shutdown_offset >= 0 and not broker.fenced:
-        return BrokerControlState.CONTROLLED_SHUTDOWN
-    return BrokerControlState.FENCED if broker.fenced else BrokerControlState.UNFENCED
-
-
-def _next_of_fenced(request: BrokerHeartbeatRequest, caught_up: bool) -> BrokerControlState:
-    if request.want_shut_down:
-        return BrokerControlState.SHUTDOWN_NOW
-    return (
-        BrokerControlState.UNFENCED
-        if caught_up and not request.want_fence
-        else BrokerControlState.FENCED
-    )
-
-
-def _next_of_unfenced(
-    request: BrokerHeartbeatRequest, state: ControllerState
-) -> BrokerControlState:
-    if request.want_shut_down:
-        little = len(state.index.in_sync(request.broker_id)) <= PARTITIONS_PER_STEP
-        at_once = request.want_fence or (little and not leads_any(state, request.broker_id))
-        return (
-            BrokerControlState.SHUTDOWN_NOW if at_once else BrokerControlState.CONTROLLED_SHUTDOWN
-        )
-    return BrokerControlState.FENCED if request.want_fence else BrokerControlState.UNFENCED
-
-
-def _next_in_shutdown(
-    state: ControllerState, lease: Lease, lowest: int | None
-) -> BrokerControlState:
-    """Returns SHUTDOWN_NOW once the broker leads no partition and every active broker has applied that."""
-    if lease.draining or leads_any(state, lease.broker_id):
-        return BrokerControlState.CONTROLLED_SHUTDOWN
-    everybody_knows = lowest is None or lease.shutdown_offset <= lowest
-    return (
-        BrokerControlState.SHUTDOWN_NOW
-        if everybody_knows
-        else BrokerControlState.CONTROLLED_SHUTDOWN
-    )
-
-
-def _transition(
-    following: BrokerControlState, broker: BrokerRegistration, state: ControllerState
-) -> Steps[list[Message]]:
-    """Returns the first batch of a change that can be decided in batches; the controller continues with the rest."""
-    match following:
-        case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
-            if broker.fenced:
-                return []
-            return (yield from fence_broker(state, broker))
-        case BrokerControlState.UNFENCED:
-            first = list(islice(state.index.leaderless, PARTITIONS_PER_STEP))
-            led = yield from in_steps(first, lambda keys: changes_with(state, broker.id, keys))
-            return [_change(broker, fenced=UNFENCE), *led]
-        case BrokerControlState.CONTROLLED_SHUTDOWN:
-            entered: list[Message] = []
-            if not broker.in_controlled_shutdown:
-                entered.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
-            first = list(islice(state.index.in_sync(broker.id), PARTITIONS_PER_STEP))
-            return [*entered, *(yield from taken_out(state, broker.id, keys=first))]
+# --- fencing
 
 
 def fence_broker(
@@ -411,10 +262,10 @@ def fence_broker(
 ) -> Steps[list[Message]]:
     """Takes the broker out of all ISRs, or only of those of the remaining `keys`, then fences it."""
     changes = yield from taken_out(state, broker.id, keys=keys)
-    return [*changes, _change(broker, fenced=FENCE)]
+    return [*changes, registration_change(broker, fenced=FENCE)]
 
 
-def _change(
+def registration_change(
     broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0
 ) -> BrokerRegistrationChangeRecord:
     return BrokerRegistrationChangeRecord(

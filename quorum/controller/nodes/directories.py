@@ -1,9 +1,9 @@
-"""The controller's decisions about log directories of brokers: failed and cordoned ones, and the directories of
-replicas (KIP-858, KIP-1066).
+"""The controller's decision about the directories of replicas, which brokers assign (KIP-858).
 
-A heartbeat names the directories that have failed (`broker/process/failed_directories.py`). A replica in a directory
-that is not online (failed or not registered) leaves the ISR, and another replica is elected leader.
-Source: `handleAssignReplicasToDirs` and `handleDirectoriesOffline` of Kafka's `ReplicationControlManager`.
+A replica in a directory that is not online (failed or not registered) leaves the ISR, and another replica is elected
+leader. For directories that fail, see `changes_of_offline_directories` of
+`quorum/controller/partitions/broker_changes.py`. Source: `handleAssignReplicasToDirs` of Kafka's
+`ReplicationControlManager`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.partitions.broker_changes import (
     check_broker_epoch,
     election_of,
-    taken_out,
 )
 from trimaran.quorum.controller.partitions.changes import change_partition
 from trimaran.quorum.controller.partitions.state import ControllerState, PartitionRef
@@ -29,8 +28,6 @@ from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
 
@@ -38,42 +35,6 @@ from trimaran.wire.schema import Message
 def names_directories(image: MetadataImage) -> bool:
     """Returns whether records can name directories; below that metadata.version brokers do not report them."""
     return image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
-
-
-def changes_of_offline_directories(
-    request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
-) -> Steps[list[Message]]:
-    """Takes the replicas in failed directories out of ISR and leadership, and elects other leaders; then removes the
-    directories from the broker's registration.
-    """
-    failed = set(request.offline_log_dirs)
-    online = [directory for directory in broker.directories if directory not in failed]
-    if len(online) == len(broker.directories):
-        return []
-    records: list[Message] = []
-    for directory in broker.directories:
-        if directory in failed:
-            records += yield from taken_out(state, broker.id, directory)
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online
-    )
-    return [*records, record]
-
-
-def changes_of_cordons(
-    request: BrokerHeartbeatRequest, broker: BrokerRegistration
-) -> list[Message]:
-    """Returns the change of the directories that take no new replicas, if there is one."""
-    if request.cordoned_log_dirs is None:
-        return []
-    wanted, known = set(request.cordoned_log_dirs), broker.cordoned_directories
-    cordoned = [directory for directory in broker.directories if directory in wanted]
-    if known is not None and set(cordoned) == set(known):
-        return []
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
-    )
-    return [record]
 
 
 def assign_replicas(

@@ -1,4 +1,4 @@
-"""Changes of partitions when a broker leaves, returns, or may have lost its disk.
+"""Changes of partitions when a broker leaves, returns, loses a log directory, or may have lost its disk.
 
 Each decision reads the state and returns records; no function here changes state. For a broker with many partitions the
 caller passes `keys` in batches, and omits `keys` for the rest: each batch by itself leaves the cluster consistent.
@@ -7,14 +7,20 @@ Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.partitions.changes import Election, change_partition
 from trimaran.quorum.controller.partitions.state import ControllerState, MayLead, PartitionRef
-from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from trimaran.quorum.metadata.image import (
+    NO_LEADER,
+    BrokerRegistration,
+    MetadataImage,
+    PartitionImage,
+)
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
+from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
 
@@ -68,6 +74,26 @@ def taken_out(
     """Returns `changes_without` in steps, for all partitions with the broker in their ISR if `keys` is None."""
     concerned = state.index.in_sync(broker_id) if keys is None else keys
     return in_steps(concerned, lambda some: changes_without(state, broker_id, directory, some))
+
+
+def changes_of_offline_directories(
+    state: ControllerState, broker: BrokerRegistration, failed: Collection[bytes]
+) -> Steps[list[Message]]:
+    """Takes the replicas in failed directories out of ISR and leadership, and elects other leaders; then removes the
+    directories from the broker's registration. Source: `handleDirectoriesOffline` of Kafka's
+    `ReplicationControlManager`, KIP-858.
+    """
+    online = [directory for directory in broker.directories if directory not in failed]
+    if len(online) == len(broker.directories):
+        return []
+    records: list[Message] = []
+    for directory in broker.directories:
+        if directory in failed:
+            records += yield from taken_out(state, broker.id, directory)
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online
+    )
+    return [*records, record]
 
 
 def changes_after_loss(

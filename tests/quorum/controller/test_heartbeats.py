@@ -15,7 +15,7 @@ from tests.quorum.metadata.build import (
     uid,
 )
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.nodes.brokers import BrokerControlState, heartbeat
+from trimaran.quorum.controller.handlers.broker_heartbeat import BrokerControlState, heartbeat
 from trimaran.quorum.controller.nodes.leases import Lease
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest

@@ -104,7 +104,7 @@ def _nobody_is_elected_when_a_broker_returns() -> Patch:
         return []
 
     return both(
-        mock.patch.object(brokers, "changes_with", nothing),
+        mock.patch.object(broker_heartbeat, "changes_with", nothing),
         mock.patch.object(upkeep, "changes_with", nothing),
         mock.patch.object(upkeep, "elect_unclean", nothing),
     )

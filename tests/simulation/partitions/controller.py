@@ -14,7 +14,8 @@ from tests.quorum.config_of import config_of
 from tests.simulation.partitions.network import CONTROLLER
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.nodes.brokers import fence_broker, heartbeat, register_broker
+from trimaran.quorum.controller.handlers.broker_heartbeat import heartbeat
+from trimaran.quorum.controller.nodes.brokers import fence_broker, register_broker
 from trimaran.quorum.controller.nodes.directories import assign_replicas
 from trimaran.quorum.controller.nodes.leases import Lease, Leases
 from trimaran.quorum.controller.partitions.alter_partition import alter_partition

@@ -18,8 +18,8 @@ from tests.quorum.metadata.build import (
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller
+from trimaran.quorum.controller.handlers import broker_heartbeat as decisions
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
-from trimaran.quorum.controller.nodes import brokers
 from trimaran.quorum.controller.tasks import own_decisions
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
@@ -105,7 +105,7 @@ async def test_stopping_broker_waits_only_for_its_first_handover(
 
 
 async def test_stopping_broker_hands_many_leaderships_over_in_parts(mock_clock, monkeypatch):
-    for module in (brokers, own_decisions):
+    for module in (decisions, own_decisions):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     many = [partition(1, index, [2, 1]) for index in range(1, 6)]
     async with solo(*BEGUN, *many) as one:
@@ -120,7 +120,7 @@ async def test_stopping_broker_hands_many_leaderships_over_in_parts(mock_clock, 
 
 async def test_broker_fenced_while_stopping_starts_over(mock_clock, monkeypatch):
     """Otherwise the remaining partitions of its first shutdown would stop it after its return."""
-    for module in (brokers, own_decisions):
+    for module in (decisions, own_decisions):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [2, 1]) for index in range(1, 30)]
     async with solo(*BEGUN, *many) as one:
@@ -140,7 +140,7 @@ async def test_broker_fenced_while_stopping_starts_over(mock_clock, monkeypatch)
 
 
 async def test_unfinished_handover_does_not_affect_next_incarnation(mock_clock, monkeypatch):
-    for module in (brokers, own_decisions):
+    for module in (decisions, own_decisions):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [2, 1]) for index in range(1, 30)]
     async with solo(*BEGUN, *many) as one:
