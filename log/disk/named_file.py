@@ -7,26 +7,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.disk.open_files import ReopenedFile
 
 
-class NamedFile:
+class NamedFile(ReopenedFile[OpenFile]):
     """A file that is open while it is used; `get` reopens it by name.
 
     The name must refer to the same file while this object is used.
     """
 
-    __slots__ = ("__weakref__", "_file", "_files", "listed", "path", "used")
+    __slots__ = ("_files", "path")
 
     def __init__(self, path: Path, files: Files) -> None:
+        super().__init__()
         self.path = path
-        self.listed = False  # registered with the clock
-        self.used = False  # used since the hand of the clock last passed
         self._files = files
-        self._file: OpenFile | None = None
-
-    @property
-    def is_open(self) -> bool:
-        return self._file is not None
 
     def get(self, *, create: bool = False) -> OpenFile:
         """Returns the open file; keep the reference only while it is needed. Raises OSError."""
@@ -36,7 +31,3 @@ class NamedFile:
             self._files.open_files.note(self)
         self.used = True
         return file
-
-    def close(self) -> None:
-        """Drops the file; it is closed with the last reference."""
-        self._file = None

@@ -15,7 +15,9 @@ import resource
 import weakref
 from collections import deque
 from threading import Lock
-from typing import Protocol
+from typing import Any, Generic, TypeVar
+
+F = TypeVar("F")
 
 # The descriptors reserved for sockets, snapshots being sent and checkpoints: a quarter of the limit of the process, but
 # at least this number.
@@ -34,18 +36,23 @@ def open_files_max(descriptors: int) -> int:
     return min(OPEN_MAX, max(OPEN_MIN, descriptors - max(RESERVE_MIN, descriptors // 4)))
 
 
-class Reopenable(Protocol):
-    """The interface of a file that may be closed at any time, because the next use reopens it. The only implementation
-    is `trimaran.log.disk.named_file.NamedFile`, which is in a higher layer.
-    """
+class ReopenedFile(Generic[F]):
+    """The state of a file that may be closed at any time, because the next use reopens it; open, it is an `F`."""
 
-    listed: bool  # registered with the clock
-    used: bool  # used since the hand last passed
+    __slots__ = ("__weakref__", "_file", "listed", "used")
+
+    def __init__(self) -> None:
+        self.listed = False  # registered with the clock
+        self.used = False  # used since the hand of the clock last passed
+        self._file: F | None = None
 
     @property
-    def is_open(self) -> bool: ...
+    def is_open(self) -> bool:
+        return self._file is not None
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Drops the file; it is closed with the last reference."""
+        self._file = None
 
 
 class OpenFiles:
@@ -53,7 +60,7 @@ class OpenFiles:
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._hand: deque[weakref.ref[Reopenable]] = deque()
+        self._hand: deque[weakref.ref[ReopenedFile[Any]]] = deque()
         self._lock = Lock()
 
     @property
@@ -62,7 +69,7 @@ class OpenFiles:
             self._limit = open_files_max(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         return self._limit
 
-    def note(self, opened: Reopenable) -> None:
+    def note(self, opened: ReopenedFile[Any]) -> None:
         """Records that `opened` has just been opened; closes others if there are too many now."""
         with self._lock:
             if not opened.listed:
@@ -88,7 +95,7 @@ class OpenFiles:
                     found.close()
         return closed > 0
 
-    def _turn(self, opened: Reopenable) -> None:
+    def _turn(self, opened: ReopenedFile[Any]) -> None:
         reference = self._hand.popleft()
         found = reference()
         if found is None:

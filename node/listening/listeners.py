@@ -5,22 +5,17 @@ Source: Kafka's `SocketServer`, `SocketServerConfigs`.
 
 from __future__ import annotations
 
-import math
 import resource
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol
 
-from trimaran.node.config.config_def import INT_MAX, ConfigError
-from trimaran.node.config.node_keys import override
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.security.listener_security import listener_security
 from trimaran.node.security.logins import Logins
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.connection.limits import ConnectionLimits
 from trimaran.wire.transport.memory.bounds import REQUEST_BYTES_MAX
-from trimaran.wire.transport.server.connection_quotas import ConnectionBounds
 from trimaran.wire.transport.server.server import Listener
 
 # Many clients reconnect at the same time after a restart.
@@ -106,59 +101,6 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
         descriptors_end=descriptors_end(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         request_bytes_max=REQUEST_BYTES_MAX if request_bytes < 0 else request_bytes,
     )
-
-
-class Values(Protocol):
-    """The values of a node's configs: from its file, or as altered since. The one implementation is
-    `trimaran.quorum.serving.node_configs.NodeConfigs`, which is in a higher layer.
-    """
-
-    def now(self, key: str) -> Any: ...
-
-    def now_of_listener(self, listener: str, key: str) -> Any: ...
-
-
-def bounds_of(
-    configs: Values, listeners: Iterable[str], addresses: Callable[[str], Iterable[str]]
-) -> ConnectionBounds:
-    """Returns the limits of connections; a listener without its own limit has the node's.
-
-    Raises:
-        ConfigError: an override does not have the form HOST:COUNT.
-    """
-    names = list(listeners)
-    return ConnectionBounds(
-        connections_max=configs.now("max.connections"),
-        of_listeners={name: configs.now_of_listener(name, "max.connections") for name in names},
-        per_ip_max=configs.now("max.connections.per.ip"),
-        per_ip={
-            address: count
-            for host, count in map(override, configs.now("max.connections.per.ip.overrides"))
-            for address in addresses(host)
-        },
-        rate=_rate(configs.now("max.connection.creation.rate")),
-        rates_of_listeners={
-            name: _rate(configs.now_of_listener(name, "max.connection.creation.rate"))
-            for name in names
-        },
-    )
-
-
-def _rate(value: int) -> float:
-    return math.inf if value == INT_MAX else value
-
-
-def addresses_of(host: str) -> list[str]:
-    """Returns the addresses of a host. Blocks while a name is resolved. Raises ConfigError."""
-    try:
-        return [str(address[0]) for *_, address in socket.getaddrinfo(host, None)]
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(
-            "max.connections.per.ip.overrides",
-            host,
-            str(error),
-            fix="use an address or a host name that resolves",
-        ) from error
 
 
 def descriptors_end(descriptors: int) -> int:

@@ -6,12 +6,14 @@ Source: `SocketServer.reconfigure` and `ListenerConnectionQuota.reconfigure` of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+import math
+import socket
+from collections.abc import Callable, Iterable, Sequence
 
-from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.config_def import INT_MAX, ConfigError
+from trimaran.node.config.node_keys import override
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.listening.addresses import AddressBook
-from trimaran.node.listening.listeners import addresses_of, bounds_of
 from trimaran.quorum import events
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage
@@ -19,7 +21,7 @@ from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.metrics.rate import Windows
-from trimaran.wire.transport.server.connection_quotas import ConnectionQuotas
+from trimaran.wire.transport.server.connection_quotas import ConnectionBounds, ConnectionQuotas
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ def connections_of(
     names = [endpoint.name for endpoint in endpoints]
     of_file = NodeConfigs(config, lambda: EMPTY.configs)
     windows = Windows(config["quota.window.num"], config["quota.window.size.seconds"])
-    quotas = ConnectionQuotas(bounds_of(of_file, names, addresses_of), windows, too_early)
+    quotas = ConnectionQuotas(_bounds_of(of_file, names, _addresses_of), windows, too_early)
     return AlteredConnections(config, names, quotas, book)
 
 
@@ -68,9 +70,52 @@ class AlteredConnections:
     def _apply(self) -> None:
         now = NodeConfigs(self._config, lambda: self._configs)
         try:
-            bounds = bounds_of(now, self._names, self.book.addresses)
+            bounds = _bounds_of(now, self._names, self.book.addresses)
         except ConfigError as error:  # the value was accepted by a version with other rules
             events.CONNECTIONS_CONFIG_INVALID.log(log, error=error)
             return
         if bounds != self.quotas.bounds:
             self.quotas.change(bounds)
+
+
+def _bounds_of(
+    configs: NodeConfigs, listeners: Iterable[str], addresses: Callable[[str], Iterable[str]]
+) -> ConnectionBounds:
+    """Returns the limits of connections; a listener without its own limit has the node's.
+
+    Raises:
+        ConfigError: an override does not have the form HOST:COUNT.
+    """
+    names = list(listeners)
+    return ConnectionBounds(
+        connections_max=configs.now("max.connections"),
+        of_listeners={name: configs.now_of_listener(name, "max.connections") for name in names},
+        per_ip_max=configs.now("max.connections.per.ip"),
+        per_ip={
+            address: count
+            for host, count in map(override, configs.now("max.connections.per.ip.overrides"))
+            for address in addresses(host)
+        },
+        rate=_rate(configs.now("max.connection.creation.rate")),
+        rates_of_listeners={
+            name: _rate(configs.now_of_listener(name, "max.connection.creation.rate"))
+            for name in names
+        },
+    )
+
+
+def _rate(value: int) -> float:
+    return math.inf if value == INT_MAX else value
+
+
+def _addresses_of(host: str) -> list[str]:
+    """Returns the addresses of a host. Blocks while a name is resolved. Raises ConfigError."""
+    try:
+        return [str(address[0]) for *_, address in socket.getaddrinfo(host, None)]
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            "max.connections.per.ip.overrides",
+            host,
+            str(error),
+            fix="use an address or a host name that resolves",
+        ) from error

@@ -6,6 +6,7 @@ import json
 import re
 import select
 import sys
+import time
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +16,6 @@ from cyclopts import Parameter, validators
 from trimaran.cli import group_records, share_records
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_item
-from trimaran.cli.pacing import RecordPace
 from trimaran.cli.progress import progress
 from trimaran.cli.record_format import compiled
 from trimaran.cli.value_schemas import SCHEMAS, Schemas, explained
@@ -257,3 +257,28 @@ def ensure_reader() -> None:
     output.register(1, 0)
     if any(event & select.POLLERR for _, event in output.poll(0)):
         raise BrokenPipeError
+
+
+class RecordPace:
+    """Allows at most `rate` turns a second, evenly spaced; None means no limit. Missed turns are not made up for."""
+
+    def __init__(
+        self,
+        rate: int | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._seconds = 0.0 if rate is None else 1 / rate
+        self._clock, self._sleep = clock, sleep
+        self._next = 0.0
+
+    def wait(self) -> None:
+        """Waits for the next turn."""
+        if not self._seconds:
+            return
+        now = self._clock()
+        if now < self._next:
+            self._sleep(self._next - now)
+            now = self._next
+        self._next = now + self._seconds

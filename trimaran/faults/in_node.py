@@ -42,7 +42,7 @@ class NodeFaults:
         owes: Callable[[], bool],
         nursery: trio.Nursery,
     ) -> TransportLayer:
-        """Returns an endpoint that a rule can take over; see `Interceptor`."""
+        """Returns an endpoint that a rule can take over; see `Intercept`."""
         if info.listener not in self._listeners:
             return endpoint
 

@@ -29,7 +29,7 @@ from trimaran.testing.checked_settings import check_settings
 from trimaran.testing.faults import FaultyKafka, KafkaFaults
 from trimaran.testing.kafka import Kafka
 from trimaran.wire.later import imported_later
-from trimaran.wire.transport.server.interception import INTERCEPTOR
+from trimaran.wire.transport.server.interception import INTERCEPT
 
 if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker
@@ -195,7 +195,7 @@ class _Node:
 
     def _main(self, config: ServerConfig) -> None:
         listeners = frozenset(listener.name for listener in config.broker_listeners)
-        INTERCEPTOR.set(NodeFaults(self._rules, config["node.id"], listeners))
+        INTERCEPT.set(NodeFaults(self._rules, config["node.id"], listeners).intercept)
         try:
             trio.run(self._run, config)
         except BaseException as error:  # noqa: BLE001 - it is for who waits

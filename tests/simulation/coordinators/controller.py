@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.simulation.partitions.controller import SimController
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from trimaran.quorum.controller.nodes.producer_ids import allocate_producer_ids
+from trimaran.quorum.controller.handlers.allocate_producer_ids import next_block
 from trimaran.quorum.metadata.features import ELR_VERSION, first_levels
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.allocate_producer_ids import (
@@ -50,7 +50,7 @@ class CoordinatorController(SimController):
         if not isinstance(request, AllocateProducerIdsRequest):
             return super().serve(broker, request)
         try:
-            result = allocate_producer_ids(request, self.image)
+            result = next_block(request, self.image)
         except KafkaError as error:
             return _no_ids(error.code)
         self.write(list(result.records))

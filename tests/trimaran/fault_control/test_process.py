@@ -15,8 +15,8 @@ from trimaran.cli import cluster
 from trimaran.errors.user_error import UserError
 from trimaran.fault_control.__main__ import main
 from trimaran.fault_control.controlled import KafkaAt
+from trimaran.fault_control.listening import TOKEN_VARIABLE
 from trimaran.fault_control.started import controlled_cluster
-from trimaran.fault_control.token import TOKEN_VARIABLE
 from trimaran.local import state_file
 from trimaran.testing import KafkaCluster
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.checks import check_each
 from trimaran.errors.user_error import UserError
+from trimaran.fault_control.listening import TOKEN_CHARACTERS_MIN, checked_token
 from trimaran.fault_control.openapi import RULE_SCHEMAS, SCHEMAS, document
 from trimaran.fault_control.requests import BODY_BYTES_MAX
 from trimaran.fault_control.routes import OPERATIONS, PREFIX
 from trimaran.fault_control.rules import HTTP_RULE_KEYS
-from trimaran.fault_control.token import TOKEN_CHARACTERS_MIN, checked_token
 
 
 def test_requests_without_token_are_refused(control):

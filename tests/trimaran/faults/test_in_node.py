@@ -19,7 +19,7 @@ from trimaran.faults.in_node import FaultyEndpoint, NodeFaults
 from trimaran.faults.observations import FaultPeer
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint
-from trimaran.wire.transport.server.interception import INTERCEPTOR
+from trimaran.wire.transport.server.interception import INTERCEPT
 
 ERROR = {"api": "Heartbeat", "error": "REBALANCE_IN_PROGRESS"}
 
@@ -37,7 +37,7 @@ def toy():
 @asynccontextmanager
 async def served(faults, toy, listener="PLAINTEXT"):
     """Serves heartbeats with these faults on the connections of a listener."""
-    INTERCEPTOR.set(NodeFaults(faults, 1, frozenset({listener})))
+    INTERCEPT.set(NodeFaults(faults, 1, frozenset({listener})).intercept)
     async with open_server(heartbeat, context=toy) as server:
         yield server
 

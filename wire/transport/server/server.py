@@ -31,7 +31,7 @@ from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 from trimaran.wire.transport.scheduling.turn import TurnQueue
 from trimaran.wire.transport.server.connection_quotas import ConnectionQuotas
-from trimaran.wire.transport.server.interception import INTERCEPTOR
+from trimaran.wire.transport.server.interception import INTERCEPT
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class _Acceptor(Server):
         self._service = Service(
             registry, context, limits, trio.current_time, self._log, self.counters
         )
-        self._interceptor = INTERCEPTOR.get()
+        self._intercept = INTERCEPT.get()
         self._ids = itertools.count(1)
         self._accepting = trio.CancelScope()
 
@@ -286,8 +286,8 @@ class _Acceptor(Server):
             Address(_ip(local), local[1]),
             memory=memory,
         )
-        if self._interceptor is not None:
-            endpoint = self._interceptor.intercept(
+        if self._intercept is not None:
+            endpoint = self._intercept(
                 endpoint, info, lambda: bool(self.connections[info.id].core.owed), nursery
             )
         turns = self._turns[listener.for_nodes]

@@ -7,8 +7,8 @@ from tests.quorum.metadata.build import broker, config, features, image_of, part
 from trimaran.broker.telemetry.subscriptions import subscription_of
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.configs.configs import alter_configs, replace_configs
+from trimaran.quorum.controller.handlers.allocate_producer_ids import next_block
 from trimaran.quorum.controller.nodes.controllers import register_controller
-from trimaran.quorum.controller.nodes.producer_ids import allocate_producer_ids
 from trimaran.quorum.controller.tasks.activation import activation_records
 from trimaran.quorum.metadata.features import bootstrap_records
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -556,7 +556,7 @@ def test_alter_configs_deletes_what_it_omits():
 
 
 def allocate(image, epoch=101):
-    return allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), image)
+    return next_block(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch), image)
 
 
 def test_every_producer_id_block_is_allocated_once():
