@@ -18,7 +18,9 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.util.DateTimeUtils;
+import org.apache.spark.sql.execution.SparkStrategy;
 import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
@@ -34,6 +36,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.Option;
 import scala.Product;
 import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
@@ -259,6 +262,38 @@ public class ScanRule extends Rule {
             return new ObjectMapper().writeValueAsString(conditions);
         } catch (java.io.IOException error) {
             throw new IllegalStateException(error);
+        }
+    }
+
+    /** Returns the own scan that the plan consists of, also if it selects all columns of the scan; else null. */
+    static DataSourceV2ScanRelation scanOf(LogicalPlan plan) {
+        LogicalPlan below = plan;
+        if (plan instanceof Project) {
+            below = ((Project) plan).child();
+            Iterator selected = ((Project) plan).projectList().iterator();
+            while (selected.hasNext()) {
+                if (!(selected.next() instanceof AttributeReference)) {
+                    return null;
+                }
+            }
+        }
+        boolean isOwn = below instanceof DataSourceV2ScanRelation
+            && ((DataSourceV2ScanRelation) below).scan() instanceof OwnScan;
+        return isOwn && plan.sameOutput(below) ? (DataSourceV2ScanRelation) below : null;
+    }
+
+    /** Plans a scan without the projection with which Spark copies each row: rows from Python are in Spark's format. */
+    public static class Planning extends SparkStrategy {
+        public Seq apply(LogicalPlan plan) {
+            List found = new ArrayList();
+            DataSourceV2ScanRelation scan = scanOf(plan);
+            if (scan != null) {
+                Seq none = CollectionConverters.asScala(new ArrayList()).toSeq();
+                found.add(new BatchScanExec(
+                    scan.output(), scan.scan(), none, scan.ordering(), scan.relation().table(),
+                    scan.keyGroupedPartitioning()));
+            }
+            return CollectionConverters.asScala(found).toSeq();
         }
     }
 

@@ -1,4 +1,5 @@
-"""Installs the rule that gives each scan of `kafka_log` its conditions and the columns that a query needs.
+"""Installs the rule that gives each scan of `kafka_log` its conditions and the columns that a query needs, and the
+strategy that spares a copy of each row.
 
 PySpark's own push-down is not used. Its scans of one DataFrame share a plan, so that the conditions of one query omit
 rows of another (PySpark 4.3.0: `PythonDataSourceV2.setReadInfo`); it passes no condition with OR, and no columns.
@@ -23,6 +24,7 @@ log = logging.getLogger(__name__)
 # A resource, because inside a zip file of `--py-files` it has no path.
 SOURCE = resources.files(__package__).joinpath("ScanRule.java")
 CLASS = "trimaran.ScanRule"
+STRATEGY = CLASS + "$Planning"
 
 
 def install(spark: SparkSession) -> bool:
@@ -39,13 +41,15 @@ def install(spark: SparkSession) -> bool:
     if any(rules.apply(i).getClass().getName() == CLASS for i in range(rules.size())):
         return True
     try:
-        rule = _compiled(spark._jvm)  # noqa: SLF001 - the only way to the JVM
+        classes = _compiled(spark._jvm)  # noqa: SLF001 - the only way to the JVM
+        rule, strategy = (classes.loadClass(name).newInstance() for name in (CLASS, STRATEGY))
     except (py4j.Py4JError, TypeError) as error:
         log.warning(
             "kafka_log reads whole partitions and all columns: no rule for this Spark: %s", error
         )
         return False
     getattr(methods, "extraOptimizations_$eq")(rules.appended(rule))
+    getattr(methods, "extraStrategies_$eq")(methods.extraStrategies().appended(strategy))
     return True
 
 
@@ -53,4 +57,4 @@ def _compiled(jvm: Any) -> Any:
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(SOURCE.read_text())
-    return compiler.getClassLoader().loadClass(CLASS).newInstance()
+    return compiler.getClassLoader()

@@ -103,6 +103,16 @@ def test_plan_shows_columns_conditions_and_amount(log):
     assert "ReadSchema: struct<partition:int>" in plan_of(log.groupBy().count())
 
 
+def test_rows_of_whole_scan_are_not_projected(log):
+    """Spark puts a projection above every scan of rows, which copies each of them."""
+    for frame in (log, log.select("key", "offset"), log.select("offset")):
+        assert "Project" not in plan_of(frame, "simple")
+    for frame in (log.select("offset", "key"), log.selectExpr("offset + 1 AS offset", "key")):
+        assert "Project" in plan_of(frame, "simple")
+    whole = log.select("key", "offset").where("offset >= 0")  # with a projection
+    assert sorted(log.select("key", "offset").collect()) == sorted(whole.collect())
+
+
 def test_options_of_a_table_outlive_the_pruning(spark, node):
     spark.sql(f"CREATE TABLE pruned USING kafka_log OPTIONS (path '{node}', subscribe 'ab')")
     try:
@@ -113,9 +123,10 @@ def test_options_of_a_table_outlive_the_pruning(spark, node):
 
 
 def test_rule_is_added_once(spark):
-    rules = spark._jsparkSession.experimental().extraOptimizations()
+    methods = spark._jsparkSession.experimental()
+    before = methods.extraOptimizations().size(), methods.extraStrategies().size()
     assert scan_rule.install(spark)
-    assert rules.size() == spark._jsparkSession.experimental().extraOptimizations().size()
+    assert before == (methods.extraOptimizations().size(), methods.extraStrategies().size())
     assert not scan_rule.install(object())
 
 
