@@ -22,14 +22,17 @@ KEPT = "trimaran.options"  # the key of the metadata
 _GIVEN = "option."  # the prefix of options among the properties of a table
 # Options that name the data: if a query gives one of them, the options of the table do not apply.
 _PLACES = ("path", "paths", "kafka.bootstrap.servers", "kafka.controller.bootstrap.servers")
-_SECRETS = {PREFIX + key.name for key in CLIENT_SECURITY if key.kind == "password"}
+_PASSWORDS = {PREFIX + key.name for key in CLIENT_SECURITY if key.kind == "password"}
+_OF_STORAGE = (
+    "storage."  # for the library of an object store, which may take keys and tokens by any name
+)
 
 
 def table_options(source: str, given: Mapping[str, str]) -> dict[str, str] | None:
     """Returns the options of a table that is being created; None if these are the options of a read.
 
     Raises:
-        OptionError: one of them is a password, which all readers of the catalog would see.
+        OptionError: one of them is a password or may be one, which all readers of the catalog would see.
     """
     if given.get("provider", "").lower() != source or "owner" not in given:
         return None
@@ -39,7 +42,7 @@ def table_options(source: str, given: Mapping[str, str]) -> dict[str, str] | Non
     if "path" in given and "path" not in options:  # Spark made a URL of it
         options["path"] = unquote(given["path"].removeprefix("file:"))
     for name in options:
-        if name in _SECRETS:
+        if name.lower() in _PASSWORDS or name.lower().startswith(_OF_STORAGE):
             raise OptionError(
                 f"{source}: option {name}: a table's options are readable in the catalog; give it with each query, "
                 "as in SELECT … FROM t WITH (…), or use a temporary view"
