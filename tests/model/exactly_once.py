@@ -18,11 +18,14 @@ QUERY = "query"
 
 
 class Bounds(NamedTuple):
-    """The number of micro-batches, drivers, time-outs, and attempts of a task of a driver."""
+    """The number of micro-batches, drivers, time-outs, ids that the coordinator forgets, and attempts of a task of a
+    driver.
+    """
 
     batches: int = 2
     drivers: int = 2
     timeouts: int = 1
+    forgets: int = 0
     attempts: int = 1
     slots: tuple[int, ...] = (
         2,
@@ -136,6 +139,10 @@ def _actions(world: World, bounds: Bounds, count: Count) -> Iterator[tuple[str, 
         for name, tx in world.transactions:
             if tx.status == "open":
                 yield f"time-out of {name}", _timed_out(world, name, tx)
+    if len(world.forgotten) < bounds.forgets:
+        for name, tx in world.transactions:
+            if tx.status in {"committed", "aborted"}:
+                yield f"{name} is forgotten", _forgotten(world, name, tx)
     if len(world.drivers) < bounds.drivers and world.checkpoint < bounds.batches - 1:
         number = len(world.drivers)
         fresh = Driver(number, world.checkpoint + 1)
@@ -154,6 +161,13 @@ def _actions(world: World, bounds: Bounds, count: Count) -> Iterator[tuple[str, 
 def _timed_out(world: World, name: str, tx: Tx) -> World:
     after = world.with_tx(name, Tx(tx.epoch + 1, "aborted"))
     return after._replace(timed_out=tuple(sorted((*world.timed_out, (name, tx.epoch)))))
+
+
+def _forgotten(world: World, name: str, tx: Tx) -> World:
+    """The id has expired, and so has the group of its mark."""
+    after = world.with_tx(name, Tx(tx.epoch, "forgotten"))
+    marks = tuple(mark for mark in world.marks if mark[0] != name)
+    return after._replace(marks=marks, forgotten=(*world.forgotten, (name, tx.epoch)))
 
 
 def _driver_actions(
@@ -229,11 +243,14 @@ def _each(
 
 
 def _check_lost(world: World, lost: core.Lost) -> None:
-    """Checks that only a time-out causes a loss, and that the error names the lost data."""
+    """Checks that only a time-out or a forgotten id causes a loss, and that the error names what may be lost."""
     assert world.decision is not None
     decided = {t.transactional_id: t.lease.epoch for t in world.decision.transactions}
-    if not {(name, decided.get(name)) for name in lost.transactions} <= set(world.timed_out):
-        raise _Broken("a transaction is lost that no time-out aborted")
+    if not {(name, decided.get(name)) for name in lost.transactions} <= {
+        *world.timed_out,
+        *world.forgotten,
+    }:
+        raise _Broken("a transaction is lost that no time-out aborted, and that is not forgotten")
 
 
 def _ended(driver: Driver) -> Driver:

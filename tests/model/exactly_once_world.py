@@ -15,7 +15,7 @@ class Tx(NamedTuple):
     """The state of a transactional id: `status` is that of the transaction of `epoch`."""
 
     epoch: int
-    status: str  # none, open, committed, aborted
+    status: str  # none, open, committed, aborted, forgotten
     records: tuple[str, ...] = ()
     mark: tuple[int, int] | None = None  # batch and epoch, pending while it is open
 
@@ -61,6 +61,7 @@ class World(NamedTuple):
     data: tuple[str, ...] = ()
     checkpoint: int = -1  # the last micro-batch that Spark has recorded as committed
     timed_out: tuple[tuple[str, int], ...] = ()  # ids and epochs
+    forgotten: tuple[tuple[str, int], ...] = ()  # the same
 
     def tx(self, name: str) -> Tx:
         return dict(self.transactions).get(name, Tx(0, "none"))
@@ -118,6 +119,8 @@ def is_open(world: World, transaction: core.Prepared) -> bool:
 
 def _end(world: World, transaction: core.Prepared, is_commit: bool) -> tuple[Any, World]:
     name, tx = transaction.transactional_id, world.tx(transaction.transactional_id)
+    if tx.status == "forgotten":
+        return core.Ending.UNKNOWN, world
     if tx.epoch != transaction.lease.epoch:
         return core.Ending.OTHERWISE, world
     wanted = "committed" if is_commit else "aborted"

@@ -11,6 +11,8 @@ ONE_BATCH = Bounds(batches=1, drivers=2, timeouts=1, slots=(1,))
 TWO_BATCHES = Bounds(batches=2, drivers=2, timeouts=0, slots=(1,))
 # The second driver has two tasks, so that a part of its decision can be lost.
 TWO_TASKS = Bounds(batches=1, drivers=2, timeouts=1, slots=(1, 2))
+# The coordinator may forget what was decided, with its mark, before the next driver comes.
+FORGOTTEN = Bounds(batches=1, drivers=2, timeouts=0, forgets=1, slots=(1,))
 
 
 @pytest.mark.slow(seconds=15)
@@ -20,6 +22,12 @@ def test_each_record_is_written_once_in_every_run(bounds):
     assert count.worlds > 10_000
     assert count.fenced
     assert count.repeated
+
+
+def test_forgotten_transactions_end_as_lost_never_repeated():
+    count = search(FORGOTTEN)
+    assert count.worlds > 1_000
+    assert count.lost
 
 
 def finds_open_late(lost_batch_accepted=None):
@@ -87,11 +95,24 @@ def repeats_after_a_commit(decision, lost_batch_accepted):
     return core.Decision(decision.query, decision.batch - 1, (), is_finished=True)
 
 
+def repeats_what_is_forgotten(decision, lost_batch_accepted):
+    steps, told = finish(decision, lost_batch_accepted), None
+    try:
+        while True:
+            endings = yield steps.send(told)
+            told = endings and tuple(
+                core.Ending.OTHERWISE if ending is core.Ending.UNKNOWN else ending
+                for ending in endings
+            )
+    except StopIteration as stop:
+        return stop.value
+
+
 def always_writes(begun, query, batch, *, adopts):
     return core.Treatment.WRITE
 
 
-begin, commit = core.begin, core.commit
+begin, commit, finish = core.begin, core.commit, core._finish
 # Each bug with the bounds in which the fewest worlds are visited until it is found.
 BUGS = [
     ("begin", finds_open_late, TWO_TASKS),
@@ -104,6 +125,7 @@ BUGS = [
     ("commit", decides_beside_the_ends, ONE_BATCH),
     ("_finish", takes_a_loss_for_done, ONE_BATCH),
     ("_finish", repeats_after_a_commit, TWO_BATCHES),
+    ("_finish", repeats_what_is_forgotten, FORGOTTEN),
     ("verdict", always_writes, TWO_BATCHES),
 ]
 
