@@ -5,8 +5,10 @@ import pytest
 from pyspark.sql.types import StructType
 
 from tests.checks import check_each
+from trimaran.spark.analyses import views
 from trimaran.spark.data_source.columns import TIMESTAMP
-from trimaran.spark.in_process.database import TooLarge
+from trimaran.spark.in_process import reading
+from trimaran.spark.in_process.database import TooLarge, database
 from trimaran.spark.in_process.reading import read_view, schema_of_view
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.spark.sources import VIEWS
@@ -48,6 +50,17 @@ def test_records_beyond_bound_are_not_begun(small_cluster):
 def test_table_that_grows_beyond_bound_ends(small_cluster):
     with pytest.raises(TooLarge, match="the table batches takes more than 50 bytes"):
         read_view("batches", columns_of("batches", small_cluster, "topic"), small_cluster, 50)
+
+
+def test_tables_of_a_run_share_one_bound(small_cluster, monkeypatch):
+    columns = {"topic": "string", "base_offset": "bigint"}
+    with database() as opened:
+        size = views.in_this_process(opened, small_cluster)("batches", columns).toArrow().nbytes
+        monkeypatch.setattr(reading, "IN_PROCESS_BYTES", size + size // 2)
+        load = views.in_this_process(opened, small_cluster)
+        load("batches", columns)
+        with pytest.raises(TooLarge, match="the table batches takes more than"):
+            load("batches", columns)
 
 
 def test_missing_data_is_named(tmp_path):

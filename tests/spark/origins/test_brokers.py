@@ -5,6 +5,7 @@ meanwhile.
 import json
 import logging
 import pickle
+from collections import Counter
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -20,7 +21,7 @@ from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
 from trimaran.spark.kafka_log.source import LogStreamReader, read_request_of
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -103,6 +104,13 @@ def test_partition_is_split_into_more_tasks(cluster, orders):
     tasks = plan_log(options_of(cluster, subscribe=orders, minPartitions="8")).tasks
     assert 8 <= len(tasks) <= 9
     assert all(len(task.ranges) == 1 for task in tasks)
+
+
+def test_tasks_are_shared_by_offsets_of_partitions(cluster, orders):
+    starts = json.dumps({"orders": {"0": 0, "1": 200, "2": 290}})  # 300, 100 and 10 offsets
+    options = options_of(cluster, subscribe=orders, minPartitions="8", startingOffsets=starts)
+    parts = [piece.key.partition for task in plan_log(options).tasks for piece in task.ranges]
+    assert Counter(parts) == {0: 6, 1: 2, 2: 1}
 
 
 def test_small_partitions_share_a_task(cluster, admin):
@@ -229,6 +237,19 @@ def test_recreated_topic_is_not_taken_for_old_one(cluster, admin, caplog):
     lenient = options_of(cluster, subscribe="again", failOnDataLoss="false")
     assert rows_of(tasks, read_request_of(lenient, ("offset",))) == []
     assert "created again since the query was planned" in caplog.text
+
+
+def test_topic_recreated_while_it_is_read_is_named(cluster, admin):
+    create(cluster, admin, "replaced", 1)
+    produce(cluster, "replaced", partitions=1)
+    small = {"kafka.max.partition.fetch.bytes": "100"}  # a batch of each response
+    options = options_of(cluster, subscribe="replaced", **small)
+    [task] = plan_log(options).tasks
+    batches = (found for piece in task for found in piece.batches(DEFAULT_READING))
+    assert next(batches).batch.base_offset == 0
+    create_again(cluster, admin, "replaced")
+    with pytest.raises(DataUnreadable, match="deleted and created again since the query"):
+        list(batches)
 
 
 def test_stream_notices_that_its_topic_is_another(cluster, admin, caplog):

@@ -28,6 +28,8 @@ from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from trimaran.wire.messages.end_txn import EndTxnRequest
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -457,7 +459,7 @@ def test_task_that_fails_aborts_its_transaction(cluster):
         assert coordinators.take(names[0], 60_000).epoch == 2
 
 
-def test_failed_decision_does_not_keep_transactions_open(cluster):
+def test_failed_decision_does_not_keep_transactions_open(cluster, monkeypatch):
     query = Query(cluster)
     outcomes = query.prepared(0)
     own = protocol.Prepared(f"{query.name}-driver", outcomes[0].lease)
@@ -466,8 +468,18 @@ def test_failed_decision_does_not_keep_transactions_open(cluster):
             own, [topic_of(query.name)]
         )
     assert len(query.open_transactions()) == 3
+    asked, ask = [], BlockingClient._ask
+
+    def note_and_ask(client, step, deadline):
+        if getattr(step.request, "transactional_id", "") == own.transactional_id:
+            asked.append(type(step.request))
+        return ask(client, step, deadline)
+
+    monkeypatch.setattr(BlockingClient, "_ask", note_and_ask)
     query.abort(outcomes, 0)
     assert query.open_transactions() == []
+    # Coordinators before transaction.version 2 fence who renews the lease of an open transaction.
+    assert asked[:2] == [EndTxnRequest, InitProducerIdRequest]
 
 
 def test_batch_without_rows_is_decided(cluster):
