@@ -15,6 +15,7 @@ import pytest
 
 from tests.wire.values.naive_registry import naive_registry
 from trimaran.wire.values import decoder as decoding
+from trimaran.wire.values.avro import avro_schema
 from trimaran.wire.values.decoder import ValueDecoder, decode_bare, file_schema
 from trimaran.wire.values.failures import RegistryFailure, UndecodedValue, UnusableSchema
 from trimaran.wire.values.http_get import HttpServer
@@ -60,6 +61,13 @@ def test_each_kind_is_decoded_by_its_id(served):
     assert decoded.value == {"big": 2**64 + 1}
     assert str(decoded.schema_id) == f"id {ids['JSON']}"
     assert len(served.asked) == 3
+
+
+def test_older_values_are_resolved_to_the_readers_schema(served):
+    note = {"name": "note", "type": "string", "default": "none"}
+    newer = avro_schema(json.dumps({**ORDER, "fields": [*ORDER["fields"], note]}))
+    value = framed(served.register("a", ORDER), avro(ORDER, {"id": 7}))
+    assert decoder(served).decode(value, read_as=newer).value == {"id": 7, "note": "none"}
 
 
 def test_references_are_resolved(served):
