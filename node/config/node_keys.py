@@ -195,6 +195,13 @@ LISTENERS = (
         importance="high",
     ),
     ConfigKey(
+        "socket.receive.buffer.bytes",
+        "int",
+        100 << 10,
+        "Receive buffer of the sockets of clients; -1 leaves its size to the operating system.",
+        importance="high",
+    ),
+    ConfigKey(
         "socket.listen.backlog.size",
         "int",
         50,

@@ -82,8 +82,6 @@ socket.connection.setup.timeout.max.ms | long | 30000 | medium
     Longest time a connection may take to be set up, after failures.
 socket.connection.setup.timeout.ms | long | 10000 | medium
     Time a connection may take to be set up.
-socket.receive.buffer.bytes | int | 102400 | high
-    Receive buffer of the sockets of clients.
 socket.send.buffer.bytes | int | 102400 | high
     Send buffer of the sockets of clients.
 """,

@@ -64,9 +64,20 @@ def bind(
                 )
             )
             bound.callback(listener.socket.close)
+            _limit_receive_buffer(listener.socket, config["socket.receive.buffer.bytes"])
             listeners.append(listener)
         bound.pop_all()
         return listeners
+
+
+def _limit_receive_buffer(sock: socket.socket, size: int) -> None:
+    """Sets the buffers of accepted sockets, unless `size` is -1.
+
+    The operating system would let a buffer grow to tens of megabytes. A client that logs in again (KIP-368) sends this
+    request behind all requests in the buffer, so that the old login could expire before.
+    """
+    if size >= 0:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
 
 
 @contextmanager

@@ -95,3 +95,26 @@ def test_listener_may_have_its_own_limit():
     finally:
         for listener in listeners:
             listener.socket.close()
+
+
+def receive_buffer(sock):
+    return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+
+
+@pytest.mark.parametrize("size", [None, 1 << 16, -1])
+@pytest.mark.parametrize("is_given", [False, True])
+def test_accepted_socket_has_configured_receive_buffer(size, is_given):
+    """Requests in the buffer delay a client's next login, which must come before the last one expires."""
+    config = config_of(**({} if size is None else {"socket.receive.buffer.bytes": str(size)}))
+    (endpoint,) = config.controller_listeners
+    with reserve() as held, socket.socket() as plain:
+        held.listen()
+        (listener,) = bind(config, [endpoint], {endpoint.name: held} if is_given else None)
+        if size != -1:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size or 100 << 10)
+        with (
+            listener.socket,
+            socket.create_connection(listener.address),
+            listener.socket.accept()[0] as accepted,
+        ):
+            assert receive_buffer(accepted) == receive_buffer(plain)
