@@ -61,7 +61,12 @@ def test_users_are_created_listed_and_deleted(node):
         "would remove bob with SCRAM-SHA-256, SCRAM-SHA-512; nothing was changed\n"
     )
     run(node, "topics", "list", file=second)
-    run(node, "users", "remove", "bob")
+    missing = run(node, "users", "remove", "bob", "eve", "mallory-*", check=False)
+    assert (missing.returncode, len(rows(node, "users", "list", "bob"))) == (Exit.REFUSED, 2)
+    assert "there are no users eve, mallory-*" in missing.stderr
+    run(node, "users", "add", "carol", stdin="first\n")
+    removed = run(node, "users", "remove", "bo*", "carol").stderr
+    assert [line.split()[0] for line in removed.splitlines()] == ["bob", "carol"]
     assert run(node, "topics", "list", file=second, check=False).returncode == Exit.REFUSED
     assert run(node, "users", "remove", "bob", check=False).returncode == Exit.REFUSED
     assert {row["user"] for row in rows(node, "users", "list")} == {"alice"}

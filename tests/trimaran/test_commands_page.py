@@ -25,6 +25,10 @@ Commands that only read take `--watch [SECONDS]`, and run again at this interval
 
 Exit codes: 0 success, 1 the answer is no or something is wrong, 2 wrong usage, 3 cannot connect, 4 timeout,
 5 refused by the cluster.
+
+A command that shows several things shows those that exist, and ends with 1 if others are missing.
+A command that changes several things changes none if one is missing, and ends with 5.
+Only `groups delete` deletes the other groups. If nothing of that name exists, the exit code is 5.
 """
 
 

@@ -13,6 +13,7 @@ from trimaran.cli.configs import (
     SET,
     SUBTRACT,
     Resource,
+    _is_resource,
     list_resources,
     parse_pair,
     parse_resource,
@@ -20,6 +21,7 @@ from trimaran.cli.configs import (
 )
 from trimaran.cli.connect import Brokers
 from trimaran.cli.features import parse_level
+from trimaran.errors.refused import UnknownName
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.messages.list_config_resources import (
     ConfigResource,
@@ -106,3 +108,35 @@ async def test_unknown_broker_config_is_reported(tmp_path, capsys):
             assert (
                 "no config of brokers, kept for plug-ins: log.retention.msec" in told
             ) is is_said
+
+
+async def test_several_resources_change_together_or_not_at_all(tmp_path):
+    async with broker_client(tmp_path) as one:
+        await one.create("a", "b-1", "b-2", "c")
+        brokers = Brokers(bootstrap=one.cluster.bootstrap)
+
+        async def change(*words, **options):
+            await trio.to_thread.run_sync(partial(set_configs, *words, brokers=brokers, **options))
+
+        def changed():
+            by_resource = one.image.configs.by_resource
+            return {name for (_, name), found in by_resource.items() if "retention.ms" in found}
+
+        for words in (
+            ("topic/a", "topic/nope", "topic/no*", "retention.ms=5"),
+            ("topic/a", "group/no*", "retention.ms=5"),
+        ):
+            with pytest.raises(UnknownName) as raised:
+                await change(*words)
+            assert (raised.value.exit_code, changed()) == (Exit.REFUSED, set())
+        with pytest.raises(UserError, match="Unknown topic config name: nope"):
+            await change("topic/a", "topic/c", "retention.ms=5", "nope=1")
+        await change("topic/a", "topic/b-*", "retention.ms=5", dry_run=True)
+        assert changed() == set()
+        await change("topic/a", "topic/b-*", "retention.ms=5", "segment.ms=7")
+        assert changed() == {"a", "b-1", "b-2"}
+
+
+def test_word_is_resource_by_type_or_slash():
+    words = ("group/a=b", "broker", "BROKER", "topic/t", "retention.ms", "a=b/c", "a+=/x")
+    assert [word for word in words if _is_resource(word)] == list(words[:4])

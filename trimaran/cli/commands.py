@@ -226,7 +226,7 @@ COMMANDS = (
         "List the resources with configs.",
     ),
     (("configs", "get"), "trimaran.cli.configs:get", "Show the configs of a resource."),
-    (("configs", "set"), "trimaran.cli.configs:set_configs", "Set configs of a resource."),
+    (("configs", "set"), "trimaran.cli.configs:set_configs", "Set configs of resources."),
     (("configs", "delete"), "trimaran.cli.configs:delete", "Reset configs to default."),
     (
         ("configs", "history"),
@@ -292,13 +292,13 @@ COMMANDS = (
     (
         ("groups", "reset-offsets"),
         "trimaran.cli.groups_change:reset_offsets",
-        "Move the committed offsets of a group; a dry run unless --execute is given.",
+        "Move the committed offsets of groups; a dry run unless --execute is given.",
     ),
     (("groups", "delete"), "trimaran.cli.groups_change:delete", "Delete groups."),
     (
         ("groups", "delete-offsets"),
         "trimaran.cli.groups_change:delete_offsets",
-        "Delete committed offsets of a group.",
+        "Delete committed offsets of groups.",
     ),
     (
         ("groups", "migrate-offsets"),
@@ -307,7 +307,7 @@ COMMANDS = (
     ),
     (("users", "list"), "trimaran.cli.users:list_users", "List SCRAM users."),
     (("users", "add"), "trimaran.cli.users:add", "Add a SCRAM user, or change the password."),
-    (("users", "remove"), "trimaran.cli.users:remove", "Remove a SCRAM user."),
+    (("users", "remove"), "trimaran.cli.users:remove", "Remove SCRAM users."),
     (("acls", "list"), "trimaran.cli.acls:list_acls", "List ACLs."),
     (
         ("acls", "add"),

@@ -13,6 +13,7 @@ from trimaran.cli.commands import COMMANDS
 Shell = Literal["bash", "zsh", "fish"]
 # The names that complete the first word after a command, and the value of an option.
 ARGUMENTS: Mapping[str, str] = {
+    "topics list": "topics",
     "topics describe": "topics",
     "topics alter": "topics",
     "topics delete": "topics",
@@ -21,6 +22,8 @@ ARGUMENTS: Mapping[str, str] = {
     "bench produce": "topics",
     "bench consume": "topics",
     "partitions elect-leader": "topics",
+    "records delete": "topics",
+    "groups list": "groups",
     "groups describe": "groups",
     "groups lag": "groups",
     "groups delete": "groups",
@@ -141,7 +144,7 @@ def fish() -> str:
         lines.append(f"complete -c trimaran -n '__trimaran_at \"{before}\"' -a '{' '.join(after)}'")
     for command, kind in ARGUMENTS.items():
         lines.append(
-            f"complete -c trimaran -n '__trimaran_at \"{command}\"' -a '(__trimaran_names {kind})'"
+            f"complete -c trimaran -n '__trimaran_in \"{command}\"' -a '(__trimaran_names {kind})'"
         )
     for command, names in options_of_commands():
         options = " ".join(f"-l {name.removeprefix('--')}" for name in names)

@@ -6,11 +6,12 @@ group/readers.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from trimaran.cli import kafka_text, names
+from trimaran.cli import groups, kafka_text, names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
 from trimaran.client import config_changes, configs
@@ -44,6 +45,11 @@ class Resource(NamedTuple):
     def kind(self) -> str:
         """Returns the name of the type, such as `topic`."""
         return image.RESOURCE_TYPES[self.type].lower().replace("_", "-")
+
+    @property
+    def text(self) -> str:
+        """Returns the words of the command line: `topic/orders`, or `broker` for all brokers."""
+        return f"{self.kind}/{self.name}" if self.name else self.kind
 
 
 def parse_resource(text: str) -> Resource:
@@ -148,18 +154,78 @@ def get(
 
 def set_configs(
     resource: str,
-    *pairs: str,
+    *words: str,
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
     """Sets configs: KEY=VALUE; in a list, KEY+=VALUE adds and KEY-=VALUE removes an entry.
 
+    If one of several resources does not exist, none is changed.
+
     Args:
         resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
-            all brokers.
-        pairs: KEY=VALUE, such as retention.ms=86400000.
+            all brokers. A topic or a group may be a pattern, such as 'topic/orders-*'.
+        words: Further resources, then KEY=VALUE, such as retention.ms=86400000.
     """
-    _alter(brokers, resource, [parse_pair(pair) for pair in pairs], dry_run)
+    more = list(takewhile(_is_resource, words))
+    changes = [parse_pair(pair) for pair in words[len(more) :]]
+    wanted = [parse_resource(text) for text in (resource, *more)]
+    if not changes:
+        raise _nothing_named(resource)
+    with brokers.connected() as client:
+        resources = _expanded(client, wanted)
+        if len(resources) > 1:  # none is changed if one of them is refused
+            _, missing = names.each(
+                resources, lambda each: _alter(client, each, changes, validate_only=True)
+            )
+            if missing is not None:
+                raise missing
+        for each in resources:
+            _change(client, each, changes, dry_run=dry_run)
+
+
+def _is_resource(word: str) -> bool:
+    """Returns whether a word names a resource; names of configs have no slash."""
+    return "/" in word.partition("=")[0] or word.lower() in _types()
+
+
+def _expanded(client: BlockingClient, resources: Sequence[Resource]) -> list[Resource]:
+    """Returns the resources without repetitions, with each pattern replaced by the topics or groups that match."""
+    found: dict[Resource, None] = {}
+    for each in resources:
+        matching = [each.name]
+        if each.type == image.TOPIC_RESOURCE:
+            matching = names.expanded_topics(client, matching)
+        elif each.type == image.GROUP_RESOURCE:
+            matching = groups.expanded_groups(client, matching)
+        found |= dict.fromkeys(each._replace(name=name) for name in matching)
+    return list(found)
+
+
+def _alter(
+    client: BlockingClient, wanted: Resource, changes: Sequence[Change], *, validate_only: bool
+) -> None:
+    """Alters the configs of a resource. Raises UnknownName, KafkaError."""
+    if wanted.type == image.GROUP_RESOURCE and refused.is_pattern(wanted.name):
+        raise refused.no_group(wanted.name)
+    _learn_node(client, wanted)
+    alter_configs(
+        client, wanted.type, wanted.name, changes, node=wanted.node, validate_only=validate_only
+    )
+
+
+def _change(
+    client: BlockingClient, wanted: Resource, changes: Sequence[Change], *, dry_run: bool
+) -> None:
+    """Alters the configs of a resource, and prints which have changed."""
+    _learn_node(client, wanted)
+    same = config_changes.without_effect(client, wanted.type, wanted.name, changes, wanted.node)
+    _alter(client, wanted, changes, validate_only=dry_run)
+    if done := ", ".join(change[0] for change in changes if change not in same):
+        say(f"{'would change' if dry_run else 'changed'} {wanted.text}: {done}")
+    for key, operation, _ in same:
+        say(f"{wanted.text}: {key} {'is not set' if operation == DELETE else 'is so already'}")
+    _warn_of_undeclared(wanted, changes)
 
 
 def delete(resource: str, *keys: str, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
@@ -179,7 +245,11 @@ def delete(resource: str, *keys: str, dry_run: DryRun = False, brokers: Brokers 
         missing = _unknown(resource, keys, {str(row["name"]) for row in known})
         if missing is not None:
             raise missing
-    _alter(brokers, resource, [(key, DELETE, None) for key in keys], dry_run)
+    if not keys:
+        raise _nothing_named(resource)
+    changes = [(key, DELETE, None) for key in keys]
+    with brokers.connected() as client:
+        _change(client, wanted, changes, dry_run=dry_run)
 
 
 def _unknown(resource: str, keys: Sequence[str], known: AbstractSet[str]) -> UserError | None:
@@ -214,26 +284,13 @@ def parse_pair(text: str) -> Change:
     return key, operation, value
 
 
-def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: bool) -> None:
-    wanted = parse_resource(resource)
-    if not changes:
-        raise UserError(
-            "nothing to change",
-            f"no config of {resource} was named",
-            f"trimaran configs get {resource} --all shows all configs",
-            exit_code=Exit.USAGE,
-        )
-    with brokers.connected() as client:
-        _learn_node(client, wanted)
-        same = config_changes.without_effect(client, wanted.type, wanted.name, changes, wanted.node)
-        alter_configs(
-            client, wanted.type, wanted.name, changes, node=wanted.node, validate_only=dry_run
-        )
-    if done := ", ".join(change[0] for change in changes if change not in same):
-        say(f"{'would change' if dry_run else 'changed'} {resource}: {done}")
-    for key, operation, _ in same:
-        say(f"{resource}: {key} {'is not set' if operation == DELETE else 'is so already'}")
-    _warn_of_undeclared(wanted, changes)
+def _nothing_named(resource: str) -> UserError:
+    return UserError(
+        "nothing to change",
+        f"no config of {resource} was named",
+        f"trimaran configs get {resource} --all shows all configs",
+        exit_code=Exit.USAGE,
+    )
 
 
 def _warn_of_undeclared(wanted: Resource, changes: Sequence[Change]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
+from trimaran.cli import names
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.group_views import Kind
 from trimaran.cli.groups import expanded_groups
@@ -16,7 +17,6 @@ from trimaran.cli.internal_topics import (
     ensure_inputs,
     internal_topics_of,
 )
-from trimaran.cli.names import ensure_named
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import changes, group_kinds, group_members, positions, rights, topic_partitions
 from trimaran.client import groups as client_groups
@@ -61,9 +61,22 @@ def ensure_one_of(*, execute: bool, dry_run: bool) -> None:
         )
 
 
+class Reset(NamedTuple):
+    """The change of a group's offsets. `found` is None for a group that does not exist yet; `internal` are the topics
+    to delete, `changed` the offsets to commit.
+    """
+
+    group: str
+    found: Mapping[str, Any] | None
+    kind: str
+    internal: Sequence[str]
+    before: Mapping[identity.TopicPartition, identity.Offset]
+    after: Mapping[identity.TopicPartition, identity.Offset]
+    changed: Mapping[identity.TopicPartition, identity.Offset]
+
+
 def reset_offsets(
-    group: str,
-    *,
+    *groups: str,
     to: str,
     topic: Topics = None,
     kind: Annotated[
@@ -80,55 +93,100 @@ def reset_offsets(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Shows where a group would continue consuming, and with --execute commits it. The group must have no members.
+    """Shows where groups would continue consuming, and with --execute commits it. The groups must have no members.
 
-    Without --topic, all offsets that the group has committed are reset; for a streams group those of its input topics,
-    for a share group the start offsets of all its partitions.
+    Without --topic, all offsets that a group has committed are reset; for a streams group those of its input topics,
+    for a share group the start offsets of all its partitions. If one of several groups does not exist, none is changed.
 
     Args:
-        group: The group.
+        groups: The groups; each may be a pattern, such as 'billing-*'. With several, each row names its group.
         to: The new offset: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00, @-15m, or @MILLISECONDS.
     """
     ensure_one_of(execute=execute, dry_run=dry_run)
+    names.ensure_named(groups, "group", "reset")
     position = positions.parse_position(to)
     with brokers.connected() as client:
-        found = group_members.described_or_none(client, group, with_operations=not execute)
-        _ensure_of_type(group, found, kind)
-        of_kind = group_kinds.kind_named(kind or "classic" if found is None else found["type"])
-        internal = internal_topics_of(client, found, wanted=delete_internal_topics)
-        before = of_kind.positions(client, found or {"group": group})
-        wanted = _wanted(client, topic) if topic else sorted(before)
-        if found is None:
-            group_members.ensure_served(client, group)
-        if not wanted:
-            raise _nothing(group) if found else _missing(group)
-        ensure_inputs(found, wanted)
-        after = {
-            partition: changes.within_log(client, partition, position.offset_in(client, partition))
-            for partition in wanted
-        }
-        show_rows(
-            _changes(before, after), output, columns=["topic", "partition", "committed", "new"]
+        resets, missing = names.each(
+            expanded_groups(client, groups),
+            lambda group: _reset(
+                client,
+                group,
+                position,
+                topic,
+                kind,
+                with_topics=delete_internal_topics,
+                execute=execute,
+            ),
         )
-        changed = {
-            partition: offset
-            for partition, offset in after.items()
-            if of_kind.has_progress_beyond or before.get(partition) != offset
-        }
-        if not execute:
-            if found is not None and changed:
-                rights.ensure_may_change_group(found, Operation.READ)
-                changes.ensure_idle(found)
-            _ensure_may_read(client, changed)
-            also = f", and the topics {', '.join(internal)} would be deleted" if internal else ""
-            say(
-                f"{counted(len(changed), 'offset')} would change{also}; nothing was changed, --execute does it"
-            )
-            return Exit.OK
-        of_kind.set_positions(client, group, changed)
-        say(f"{counted(len(changed), 'offset')} committed")
-        delete_topics(client, internal)
+        if missing is not None:
+            raise missing
+        of_several = ["group"] if names.several(groups) else []
+        rows = [
+            {**dict.fromkeys(of_several, reset.group), **row}
+            for reset in resets
+            for row in _changes(reset.before, reset.after)
+        ]
+        show_rows(rows, output, columns=[*of_several, "topic", "partition", "committed", "new"])
+        for reset in resets:
+            about = f"{reset.group}: " if of_several else ""
+            if execute:
+                _carry_out(client, reset, about)
+            else:
+                _tell_reset(client, reset, about)
     return Exit.OK
+
+
+def _reset(
+    client: BlockingClient,
+    group: str,
+    position: positions.Position,
+    topic: Topics,
+    kind: str | None,
+    *,
+    with_topics: bool,
+    execute: bool,
+) -> Reset:
+    """Returns the change of a group's offsets. Raises UserError, KafkaError."""
+    found = group_members.described_or_none(client, group, with_operations=not execute)
+    _ensure_of_type(group, found, kind)
+    of_kind = group_kinds.kind_named(kind or "classic" if found is None else found["type"])
+    internal = internal_topics_of(client, found, wanted=with_topics)
+    before = of_kind.positions(client, found or {"group": group})
+    wanted = _wanted(client, topic) if topic else sorted(before)
+    if found is None:
+        group_members.ensure_served(client, group)
+    if not wanted or (found is None and refusals.is_pattern(group)):
+        raise _nothing(group) if found else _missing(group)
+    ensure_inputs(found, wanted)
+    after = {
+        partition: changes.within_log(client, partition, position.offset_in(client, partition))
+        for partition in wanted
+    }
+    changed = {
+        partition: offset
+        for partition, offset in after.items()
+        if of_kind.has_progress_beyond or before.get(partition) != offset
+    }
+    return Reset(group, found, of_kind.name, internal, before, after, changed)
+
+
+def _tell_reset(client: BlockingClient, reset: Reset, about: str) -> None:
+    """Prints the number of changes. Raises UserError, KafkaError if they would be refused."""
+    if reset.found is not None and reset.changed:
+        rights.ensure_may_change_group(reset.found, Operation.READ)
+        changes.ensure_idle(reset.found)
+    _ensure_may_read(client, reset.changed)
+    internal = ", ".join(reset.internal)
+    also = f", and the topics {internal} would be deleted" if internal else ""
+    say(
+        f"{about}{counted(len(reset.changed), 'offset')} would change{also}; nothing was changed, --execute does it"
+    )
+
+
+def _carry_out(client: BlockingClient, reset: Reset, about: str) -> None:
+    group_kinds.kind_named(reset.kind).set_positions(client, reset.group, reset.changed)
+    say(f"{about}{counted(len(reset.changed), 'offset')} committed")
+    delete_topics(client, reset.internal)
 
 
 def _ensure_of_type(group: str, found: Mapping[str, Any] | None, kind: str | None) -> None:
@@ -186,11 +244,13 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[identity.To
 
 
 def _missing(group: str) -> UserError:
-    return UserError(
-        f"there is no group {group}",
-        "no coordinator knows it, so it has no offsets to reset",
-        "trimaran groups list shows all groups; --topic sets offsets of a new one",
-        exit_code=Exit.REFUSED,
+    if refusals.is_pattern(group):
+        return refusals.no_group(group)
+    return refusals.UnknownName(
+        "group",
+        group,
+        why="no coordinator knows it, so it has no offsets to reset",
+        fix="trimaran groups list shows all groups; --topic sets offsets of a new one",
     )
 
 
@@ -214,12 +274,12 @@ def delete(
     Args:
         groups: The groups to delete; each may be a pattern, such as 'billing-*'.
     """
-    ensure_named(groups, "group", "deleted")
+    names.ensure_named(groups, "group", "deleted")
     failed: dict[str, UserError] = {}
     reasons = []
     with brokers.connected() as client:
-        names = expanded_groups(client, groups)
-        for group in names:
+        wanted = expanded_groups(client, groups)
+        for group in wanted:
             try:
                 _delete(client, group, with_topics=delete_internal_topics, dry_run=dry_run)
             except UserError as error:
@@ -231,8 +291,8 @@ def delete(
                 failed[group] = refusals.refused(error)
                 reasons.append(failed[group].why)
     if failed:
-        if len(names) == 1:
-            raise failed[names[0]]
+        if len(wanted) == 1:
+            raise failed[wanted[0]]
         raise UserError(
             f"refused for {', '.join(failed)}",
             "; ".join(reasons),
@@ -278,16 +338,17 @@ def _tell_deletion(
 
 
 def delete_offsets(
-    group: str, *, topic: Topics = None, dry_run: DryRun = False, brokers: Brokers = BROKERS
+    *groups: str, topic: Topics = None, dry_run: DryRun = False, brokers: Brokers = BROKERS
 ) -> int:
-    """Deletes committed offsets of topics that no member of the group consumes.
+    """Deletes committed offsets of topics that no member of the groups consumes.
 
     A share group must have no members, and loses its position in whole topics: if it subscribes to one again, it begins
-    where its config share.auto.offset.reset says.
+    where its config share.auto.offset.reset says. If one of several groups does not exist, none is changed.
 
     Args:
-        group: The group.
+        groups: The groups; each may be a pattern, such as 'billing-*'.
     """
+    names.ensure_named(groups, "group", "changed")
     if not topic:
         raise UserError(
             "no topic was named",
@@ -296,21 +357,40 @@ def delete_offsets(
             exit_code=Exit.USAGE,
         )
     with brokers.connected() as client:
-        found = group_members.group_described(client, group, with_operations=dry_run)
-        kind = group_kinds.kind_named(found["type"])
+        described, missing = names.each(
+            expanded_groups(client, groups),
+            lambda group: group_members.group_described(client, group, with_operations=dry_run),
+        )
+        if missing is not None:
+            raise missing
         wanted = _wanted(client, topic)
-        if kind.has_positions_of_topics:
-            _ensure_whole_topics(client, group, wanted)
-        if dry_run:
-            rights.ensure_may_change_group(found, Operation.DELETE)
-            _ensure_may_read(client, wanted)
-            kind.ensure_deletable(found, {topic for topic, _ in wanted})
-            count = len(set(wanted) & kind.positions(client, found).keys())
-            say(f"would delete {counted(count, 'offset')}; nothing was changed")
-            return Exit.OK
-        deleted = kind.delete_positions(client, group, wanted)
-    say(f"deleted {counted(deleted, 'offset')}")
+        for found in described:
+            about = f"{found['group']}: " if names.several(groups) else ""
+            _delete_offsets(client, found, wanted, about, dry_run=dry_run)
     return Exit.OK
+
+
+def _delete_offsets(
+    client: BlockingClient,
+    found: Mapping[str, Any],
+    wanted: Sequence[identity.TopicPartition],
+    about: str,
+    *,
+    dry_run: bool,
+) -> None:
+    """Deletes offsets of a group, or prints how many it would delete. Raises UserError, KafkaError."""
+    group, kind = str(found["group"]), group_kinds.kind_named(found["type"])
+    if kind.has_positions_of_topics:
+        _ensure_whole_topics(client, group, wanted)
+    if not dry_run:
+        deleted = kind.delete_positions(client, group, wanted)
+        say(f"{about}deleted {counted(deleted, 'offset')}")
+        return
+    rights.ensure_may_change_group(found, Operation.DELETE)
+    _ensure_may_read(client, wanted)
+    kind.ensure_deletable(found, {topic for topic, _ in wanted})
+    count = len(set(wanted) & kind.positions(client, found).keys())
+    say(f"{about}would delete {counted(count, 'offset')}; nothing was changed")
 
 
 def _ensure_whole_topics(

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -19,6 +19,9 @@ from trimaran.cli.output import Format, say, show_rows
 from trimaran.client import users as client_users
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]
@@ -89,40 +92,54 @@ def add(
 
 
 def remove(
-    name: str,
-    /,
-    *,
+    *users: str,
     mechanism: Mechanisms = None,
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Removes a SCRAM user. Existing sessions last until they end (see connections.max.reauth.ms).
+    """Removes SCRAM users. If one of them does not exist, none is removed.
+
+    Existing sessions last until they end (see connections.max.reauth.ms).
 
     Args:
-        name: The user name.
-        mechanism: Only the password of this mechanism; by default all. May be repeated.
+        users: The users; each may be a pattern, such as 'billing-*'.
+        mechanism: Only the passwords of this mechanism; by default all. May be repeated.
     """
+    names.ensure_named(users, "user", "removed")
     with brokers.connected() as client:
-        there = client_users.mechanisms_of(client, name)
-        wanted = mechanism or there
-        if not there or not set(there).issuperset(wanted):
-            raise _no_such(name, there)
-        if dry_run:
-            say(f"would remove {name} with {', '.join(wanted)}; nothing was changed")
-            return
-        client_users.delete_passwords(client, name, wanted)
-    say(f"{name} can no longer log in with {', '.join(wanted)}")
+        found, missing = names.each(
+            names.expanded(users, lambda: [str(row["user"]) for row in _every(client)]),
+            lambda name: (name, _mechanisms(client, name, mechanism)),
+        )
+        if missing is not None:
+            raise missing
+        for name, wanted in found:
+            if dry_run:
+                say(f"would remove {name} with {', '.join(wanted)}; nothing was changed")
+            else:
+                client_users.delete_passwords(client, name, wanted)
+                say(f"{name} can no longer log in with {', '.join(wanted)}")
 
 
-def _no_such(name: str, there: Sequence[str]) -> UserError:
+def _every(client: BlockingClient) -> list[dict[str, Any]]:
+    return client_users.user_rows(client, None)
+
+
+def _mechanisms(
+    client: BlockingClient, name: str, wanted: Sequence[Mechanism] | None
+) -> Sequence[str]:
+    """Returns the mechanisms to remove. Raises UserError if the user does not have them."""
+    there = client_users.mechanisms_of(client, name)
     if not there:
-        return refused.no_user(name)
-    return UserError(
-        f"{name} has no password to remove",
-        f"the mechanisms of {name} are {', '.join(there)}",
-        "trimaran users list shows them",
-        exit_code=Exit.REFUSED,
-    )
+        raise refused.no_user(name)
+    if not set(there).issuperset(wanted or ()):
+        raise UserError(
+            f"{name} has no password to remove",
+            f"the mechanisms of {name} are {', '.join(there)}",
+            "trimaran users list shows them",
+            exit_code=Exit.REFUSED,
+        )
+    return wanted or there
 
 
 def _password(file: Path | None, variable: str | None) -> str:

@@ -83,6 +83,8 @@ def _no_match(kind: str, pattern: str) -> UnknownName:
 
 
 def no_user(name: str) -> UnknownName:
+    if is_pattern(name):
+        return _no_match("user", name)
     fix = "trimaran users list shows them"
     return UnknownName("user", name, why="the cluster has no password of that name", fix=fix)
 
