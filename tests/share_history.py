@@ -118,9 +118,9 @@ class Settings:
     """The settings of a group.
 
     Args:
-        knows_leases: a term is the time in which one leader has had one state in memory, so no count is forgotten.
+        knows_leases: a `term` is a time in which one leader kept one state in memory, so it forgot no count.
         has_queue: the group has a dead-letter queue, which was never out of reach for longer than its retries.
-        is_calm: without faults, a letter is never written again.
+        is_calm: the run has no faults, so each dead letter is written at most once.
     """
 
     limit: int

@@ -89,8 +89,8 @@ def delete_records(
 def _flushed(
     offsets: Mapping[TopicPartition, Offset], ctx: DataContext
 ) -> Handling[Collection[TopicPartition]]:
-    """Waits for the flushes of partitions that are to be deleted up to the watermark or beyond it. Returns the
-    partitions whose flush is late.
+    """Waits for the flushes of partitions whose records are to be deleted up to the high watermark or beyond it.
+    Returns the partitions whose flush is late.
     """
     keys = [key for key in offsets if key.topic not in INTERNAL_TOPICS]
     found = yield from pending_flushes(ctx.partitions, keys)

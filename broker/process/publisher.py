@@ -107,7 +107,7 @@ class BrokerPublisher:
             self._partitions.settings_changed(topic)
 
     async def activate(self) -> None:
-        """Begins the epochs of all partitions and puts strays aside, in pieces; the image must be up to date."""
+        """Begins the epochs of all partitions and moves strays aside, in small steps; the image must be up to date."""
         image = self._metadata.image
         self._active = True
         self._partitions.begin_with(image.topics)

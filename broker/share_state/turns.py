@@ -1,7 +1,7 @@
 """Turns of the decisions about a share partition: each turn begins when the turns before it have ended.
 
-A write of many batches is decided in steps, and starts over if the state changes in between. With turns no other
-request can change it, so that a write always ends, even if the same share partition is written to very often.
+A write of many batches is decided in steps, and starts over if the state changes in between. During a turn no other
+request can change the state, so a write always ends, even if the same share partition is written to very often.
 """
 
 from __future__ import annotations

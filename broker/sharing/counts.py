@@ -14,7 +14,7 @@ from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 class DeliveryCounts:
     """The counts of one share group, while this broker has a share partition of it.
 
-    `acquire_times` are the times from a fetch to its response with or without records. `letters` are records in the
+    `acquire_times` are the times from a fetch to its response, which may have no records. `letters` are records in the
     dead-letter queue, `letter_produces` the requests that wrote them, `failed_letter_produces` those that were given
     up.
     """

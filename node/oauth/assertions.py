@@ -141,7 +141,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class SignedAssertions:
-    """Assertions that are made here. Claims of the template replace `claims`, and those of time replace both.
+    """Creates and signs assertions. The template's claims replace `claims`, and the claims of time replace both.
 
     Attributes:
         lifetime_seconds: the time from now to `exp`.

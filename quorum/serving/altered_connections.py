@@ -32,7 +32,7 @@ def connections_of(
     book: AddressBook,
     too_early: Callable[[str], float] | None = None,
 ) -> AlteredConnections:
-    """Returns the limits of a node's listeners, with the values of its file; resolves host names.
+    """Returns the connection limits of a node's listeners, at first those of its file; resolves host names.
 
     Raises:
         ConfigError: the file has an unknown host.

@@ -15,7 +15,7 @@ from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.spark.sources import VIEWS
 from trimaran.wire.records.metadata import UnknownRecord
 
-TABLE = TABLES["feature_history"]  # a table whose plan is the whole log
+TABLE = TABLES["feature_history"]  # a read of this table covers the whole metadata log
 
 
 def staleness(data: Path, analyses: Iterable[Analysis]) -> ReportVerdict | None:

@@ -81,7 +81,7 @@ class BatchDelivery:
         self._producer = producer
         self._transactional_id = transactional_id
         self._changed = threading.Condition()
-        # by the leader at the time of the first batch, which later only identifies the thread
+        # by the leader of the first batch; later the key only identifies the thread
         self._queues: dict[NodeId, dict[TopicPartition, deque[Waiting]]] = {}
         self._owners: dict[TopicPartition, NodeId] = {}
         self._threads: list[threading.Thread] = []

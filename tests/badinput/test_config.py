@@ -30,7 +30,7 @@ RESIGNED_SECONDS = 30
 
 
 def assert_explained(done: subprocess.CompletedProcess[str], exit_code: Exit, *words: str) -> None:
-    """Asserts that stderr ends with the three lines, which contain `words`, and without a traceback of Python."""
+    """Asserts that stderr ends with the lines `error`, `why` and `fix`, which contain `words`, and has no traceback."""
     assert done.returncode == exit_code, (done.returncode, done.stderr)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""

@@ -22,8 +22,8 @@ _BOTH_ONCE = Repeated(ONCE)
 _BOTH_REFUSE = Repeated(REFUSED)
 _BOTH_EACH = Repeated(EACH)
 
-# By API. A request with several arrays follows the rule of the requested items; requests of brokers and controllers
-# follow that of the first array.
+# The rule of each API. A request with several arrays follows the rule of the requested items; requests of brokers and
+# controllers follow that of the first array.
 REPEATED = {
     "AddPartitionsToTxn": Repeated(EACH, ONCE),
     "AddRaftVoter": _BOTH_REFUSE,

@@ -78,7 +78,7 @@ class Node(BrokerClient):
 
 @dataclass(frozen=True)
 class Acts:
-    """A setting, and the `expected` behaviour of a node with it; `beside` has the settings that it requires."""
+    """A setting, and the `expected` behaviour of a node with it; `beside` has the other settings that it requires."""
 
     value: str
     look: Callable[[Node], object]

@@ -143,7 +143,7 @@ def test_java_and_brokers_log_in_again(realm, nodes, keytabs):
 @pytest.mark.client("librdkafka", "logins")
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="needs kcat: apt-get install kcat")
 def test_librdkafka_logs_in(realm, nodes, keytabs):
-    """The wheels of confluent-kafka are built without GSSAPI; Debian's library has it, by Cyrus SASL."""
+    """The wheels of confluent-kafka are built without GSSAPI; Debian's librdkafka supports it through Cyrus SASL."""
     topic = topic_of(nodes, keytabs)
     options = {
         "security.protocol": "SASL_PLAINTEXT",

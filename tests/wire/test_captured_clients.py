@@ -156,7 +156,7 @@ def test_records_of_every_format_are_decoded(name, values):
     )
     assert sent
     assert sent <= values
-    assert values <= received  # and a transaction marker
+    assert values <= received  # also has a transaction marker
 
 
 def acknowledged(key):

@@ -125,7 +125,7 @@ def test_kafkas_tree_is_taken_over_writing_only_brokers():
                 tree[write.path] = write.data.encode() if write.data else None
     image = EMPTY
     for batch in batches:
-        if batch.last_offset > steps[-1][0]:  # after it was finalized
+        if batch.last_offset > steps[-1][0]:  # written after the migration was finalized
             break
         delta = MetadataDelta(image)
         for record in batch.records:

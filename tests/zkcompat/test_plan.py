@@ -19,7 +19,7 @@ from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.parents import FIXED_PARENTS, TOKEN_PARENTS
 
 SESSION = 0x1000_0001
-# With all optional sections.
+# All sections, including the optional ones.
 SECTIONS = sections_of(CLUSTER_ID, secrets=True)
 
 

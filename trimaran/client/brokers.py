@@ -47,7 +47,7 @@ def racks_of(client: BlockingClient) -> dict[int, str | None]:
 
 
 def _counts(topics: Iterable[MetadataResponseTopic]) -> tuple[dict[int, int], dict[int, int]]:
-    """Returns by broker the number of partitions that it leads, and of its replicas."""
+    """Returns for each broker the number of partitions that it leads, and the number of its replicas."""
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
     for topic in topics:

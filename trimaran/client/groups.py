@@ -67,7 +67,7 @@ def lag_rows(
 
 
 def seconds_behind(row: Mapping[str, Any], ages: RecordAges) -> float | None:
-    """Returns the age of the first record that is not consumed, of a row with a lag."""
+    """Returns the age of the first record that the group has not consumed, for a row with a lag."""
     if row["end"] is None:
         return None  # its leader did not respond
     place = TopicPartition(row["topic"], row["partition"])

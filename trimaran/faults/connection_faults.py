@@ -1,4 +1,4 @@
-"""The engine of one connection: requests in, requests and answers out, in order. Without I/O.
+"""The engine of one connection: requests in, requests and answers out, in order. It does no I/O.
 
 Responses of a connection have the order of its requests. So an answer that the broker does not give waits here until
 all earlier responses have arrived; and after a request or a response is lost, nothing later is sent in its direction.

@@ -74,7 +74,7 @@ def pairs_of(match: RuleMatch) -> Iterator[tuple[ApiKey, int]]:
 
 
 def roles_in(api: int, version: int) -> frozenset[str]:
-    """Returns the roles by which a rule may choose among requests of this version, or among their items."""
+    """Returns the roles, such as `topic`, by which a rule may match requests of this version, or their items."""
     found: set[str] = set()
     for place in places_of(api, version):
         found |= place.roles

@@ -60,5 +60,5 @@ class Standby:
                 return
 
     def _is_nobodys(self, owner: int) -> bool:
-        """True for the owner 0, and for a session that was ours: we lost it before the servers ended it."""
+        """True for the owner 0, and for an earlier session of this mirror, which the servers have not ended yet."""
         return owner == 0 or self.keeper.was_ours(owner)

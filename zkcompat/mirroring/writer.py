@@ -83,8 +83,9 @@ class TreeWriter:
         """Runs the operations in order and returns the number that succeeded.
 
         With `image`, `/migration` moves to it with the last of them, in the same transaction, and the tree counts as
-        showing it. With `dirty` the tree is between two images afterwards. With `final` a refusal that shows that the
-        tree differs is treated like any other. Raises TreeDiffersError and the exceptions of a tenure.
+        showing it. With `dirty` the operations are only a part of a change, so the tree equals no image after them.
+        With `final` a refusal that shows that the tree differs is treated like any other. Raises TreeDiffersError and
+        the exceptions of a tenure.
         """
         guard = self.tenure.guard
         assert guard is not None

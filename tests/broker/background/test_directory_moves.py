@@ -172,7 +172,7 @@ async def test_uncheckable_copy_disturbs_no_other_move(tmp_path, monkeypatch):
 
     def broken(partition, target):
         if target is setup.b:
-            setup.request(0, c)  # while the thread checks it
+            setup.request(0, c)  # while the thread checks the copy
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
         return open_copy(partition, target)
 
@@ -236,7 +236,7 @@ async def test_replica_that_cannot_be_copied_leaves_nothing(tmp_path, caplog, da
     setup = Moves(tmp_path)
     [segment] = (setup.a.path / "t-0").glob("*.log")
     content = bytearray(segment.read_bytes())
-    content[16 : 16 + len(damage)] = damage  # from the magic byte on
+    content[16 : 16 + len(damage)] = damage  # the damage begins at the magic byte
     segment.write_bytes(content)
     setup.request(0, setup.b)
     await setup.run()
@@ -480,7 +480,7 @@ def batch_of(epoch, number):
 
 
 async def test_data_read_during_source_truncation_is_not_copied(tmp_path, monkeypatch):
-    """The bytes belong to two histories: the middle to the one that its leader truncated, the end to the next one."""
+    """A read that overlaps a truncation returns truncated records, followed by records that replaced them."""
     setup = Moves(tmp_path)
     source = setup.harness.partitions.find(TopicPartition("t", 0)).log
     for number in (1, 2):

@@ -104,7 +104,7 @@ async def test_log_exceeding_memory_is_retried_later(tmp_path, monkeypatch):
 
 
 async def test_failed_round_is_repeated_among_those_of_others(tmp_path, monkeypatch):
-    """There is always another log to clean."""
+    """The failed log is tried again although another log is always due for cleaning."""
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a", rounds=9)
     build_map, tried = Round.build_map, []

@@ -29,7 +29,7 @@ class Controller:
         self.response = response
         self.lies = 0  # offset of the response's correlation id from the request's
         self.error = ErrorCode.NONE
-        self.timeout: float | None = None  # of the last request
+        self.timeout: float | None = None  # the time-out of the last request
         self.principal = b""
         # the number of response bytes that arrive; None: not even an empty frame
         self.size: int | None = 1 << 30

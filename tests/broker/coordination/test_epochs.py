@@ -435,7 +435,7 @@ async def test_state_of_ended_epoch_is_released_in_thread(tmp_path, monkeypatch)
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.resign()
-        await rig.serve(1)  # without waiting for it
+        await rig.serve(1)  # does not wait until the shard is unloaded
         await unloaded.wait()
     assert len(threads) == 1
     assert threads[0] != threading.get_ident()

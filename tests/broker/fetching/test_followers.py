@@ -130,7 +130,7 @@ async def test_follower_redirects_no_clients(harness):
 
 
 async def test_session_is_woken_by_followers_first_records(harness):
-    """Before them there was no log to read."""
+    """The follower has no log to read before its first records."""
     harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
     opened = await ask(harness, request(wanted(0), epoch=0))
     follow(harness)

@@ -553,7 +553,7 @@ async def test_epoch_ended_during_load_never_serves(tmp_path, monkeypatch):
         rig.resign(index)
         may_finish.set()
         rig.lead(index, epoch=1)
-        await rig.loaded(index)  # after the previous one
+        await rig.loaded(index)  # the new epoch loads after the previous one has ended
         assert loading.state is ShardState.CLOSED
 
 
@@ -846,7 +846,7 @@ async def test_end_of_connection_ends_unfinished_joins(tmp_path, autojump_clock)
         await rig.loaded(index)
         other = rig.index_of("h")
         assert other != index
-        rig.lead(other)  # without a turn to load
+        rig.lead(other)  # the shard gets no turn to load
         rig.groups.join(join_request(session_ms=60_000), 9, "c", "/h", connection=7)
         group = rig.epoch(index).active().of(classic.KIND).groups["g"]
         assert len(group.pending) == 1

@@ -90,7 +90,7 @@ def test_rows_are_applied_once():
 
 
 def test_metadata_of_loaded_offsets_is_counted():
-    """New offsets add theirs, and others replace theirs."""
+    """The metadata of a new offset is added; that of a later offset replaces that of the earlier one."""
     key = [
         encode_group_key(OffsetCommitKey(group="g", topic="t", partition=index)) for index in (0, 1)
     ]

@@ -478,7 +478,7 @@ async def test_transaction_of_many_offsets_is_applied_in_steps(driver):
 
 
 async def test_shard_with_many_groups_ends_in_one_step(driver):
-    """Most of them have no waiter."""
+    """Most of the groups have no waiting request."""
     for number in range(20_000):
         driver.groups[f"g{number}"] = ClassicGroup(f"g{number}", 0)
     assert joined(driver, "a") is None

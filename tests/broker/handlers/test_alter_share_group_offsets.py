@@ -87,7 +87,7 @@ async def test_topics_without_permission_keep_their_offsets(tmp_path, states, au
     async with open_rig(tmp_path, share_states=states) as rig:
         served(rig)
         await rig.leading()
-        rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
+        rig.context.authorizer = authorizer(Operation.READ)  # allows `t` only
         found = await alter(rig, secret={0: 1}, t={0: 5})
         assert found == {"secret": {0: E.TOPIC_AUTHORIZATION_FAILED}, "t": {0: E.NONE}}
 
@@ -111,7 +111,7 @@ async def test_each_partition_has_its_code_and_message(tmp_path, states, autojum
             ),
         )
         await rig.leading()
-        rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
+        rig.context.authorizer = authorizer(Operation.READ)  # allows `t` only
         failure = E.COORDINATOR_NOT_AVAILABLE
         states.failing = dict.fromkeys(KEYS[1:3], failure)
         found = await altering(rig, t={0: 5, 1: 6, 2: -2, 4: 0}, secret={1: 1, 0: 1}, hidden={3: 0})

@@ -186,7 +186,7 @@ async def test_many_members_with_many_patterns_get_their_topics(tmp_path):
 async def test_pattern_skips_unauthorized_topics(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        rig.context.authorizer = authorizer()  # for `t` only
+        rig.context.authorizer = authorizer()  # allows `t` only
         await rig.leading()
         await rig.call(consumer_group_heartbeat, subscribed(".*"), 1)
         assert await resolved(rig, ".*") == {"t"}

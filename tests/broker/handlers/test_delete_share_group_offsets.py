@@ -68,7 +68,7 @@ async def test_topics_without_permission_are_refused_alone(tmp_path, states, aut
         served(rig)
         await rig.leading()
         await alter(rig, t={0: 5})
-        rig.context.authorizer = authorizer(Operation.READ)  # for `t` only
+        rig.context.authorizer = authorizer(Operation.READ)  # allows `t` only
         found = await delete_offsets(rig, "secret", "t")
         denied = E.TOPIC_AUTHORIZATION_FAILED
         assert found == [

@@ -125,7 +125,7 @@ async def test_all_initialized_partitions_are_described(tmp_path, states, autoju
         assert await describe(rig) == []
         await alter(rig, t={2: 5, 1: 6})
         assert await describe(rig) == [("t", TOPIC_ID, [partition(1, 6), partition(2, 5)])]
-        rig.context.authorizer = authorizer()  # for `t` only
+        rig.context.authorizer = authorizer()  # allows `t` only
         found = await describe(rig, secret=[4], t=[2])
         assert found == [
             ("t", TOPIC_ID, [partition(2, 5)]),

@@ -24,7 +24,7 @@ from trimaran.wire.security.acls import Operation, PatternType, Permission, Reso
 DESCRIBE = Operation.DESCRIBE
 LOST = bytes(15) + b"\x01"
 SIZES = {"a": 1, "b": 7, "c": 2, "__consumer_offsets": 3}
-TOPIC_BYTES = 300  # of a topic in the response, without its partitions
+TOPIC_BYTES = 300  # the size of a topic in the response, without its partitions
 ALL = [(name, index) for name in sorted(SIZES) for index in range(SIZES[name])]
 
 

@@ -18,7 +18,7 @@ from trimaran.wire.messages.offset_commit import (
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 E = ErrorCode
-TOPIC_BYTES = 24  # of a topic in the response, without its name and its partitions
+TOPIC_BYTES = 24  # the size of a topic in the response, without its name and its partitions
 
 
 def topic(offsets, name="t", topic_id=TOPIC_ID, metadata=None):

@@ -16,7 +16,7 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 )
 
 HERE = 11
-TOPIC_BYTES = 16  # of a topic in the response, without its name and its partitions
+TOPIC_BYTES = 16  # the size of a topic in the response, without its name and its partitions
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ async def test_heartbeat_without_feature_is_not_served(tmp_path, autojump_clock)
 async def test_refused_heartbeat_leaves_no_trace(tmp_path, autojump_clock, wrong, code):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        rig.context.authorizer = authorizer()  # for `t` only
+        rig.context.authorizer = authorizer()  # allows `t` only
         await rig.leading()
         answer = await rig.call(share_group_heartbeat, joining(**wrong), 1)
         assert E(answer.error_code) is code

@@ -155,7 +155,7 @@ async def test_requests_need_feature_and_protocol(tmp_path, autojump_clock, leve
 async def test_refused_topology_leaves_no_trace(tmp_path, autojump_clock, given, code, message):
     async with open_rig(tmp_path) as rig:
         served(rig)
-        rig.context.authorizer = authorizer()  # for `t` only
+        rig.context.authorizer = authorizer()  # allows `t` only
         await rig.leading()
         answer = await rig.call(streams_group_heartbeat, request(topology=topology(given)), 1)
         assert E(answer.error_code) is code

@@ -34,7 +34,7 @@ from trimaran.wire.transport.requests.handles import declaration_of
 EPOCH = LeaderEpoch(3)
 SEEN, CHANGED = Offset(40), Offset(41)
 READS = (describe_quorum, list_partition_reassignments)
-ANSWER = (1).to_bytes(4, "big") + bytes(16)  # to the request with correlation id 1
+ANSWER = (1).to_bytes(4, "big") + bytes(16)  # the response to correlation id 1
 
 
 def image_at(offset: Offset) -> MetadataImage:

@@ -65,7 +65,7 @@ async def test_invalid_or_large_pattern_is_refused_with_reason(regex, reason, ca
     assert "not a valid regular expression" in str(refusal)
     assert reason in str(refusal)
     assert "b'" not in str(refusal)
-    assert capfd.readouterr().err == ""  # otherwise RE2 writes it to stderr
+    assert capfd.readouterr().err == ""  # RE2 does not write the error to stderr
 
 
 def test_long_pattern_is_refused_before_parsing():

@@ -386,7 +386,7 @@ def test_log_is_truncated_where_epochs_diverge(harness, epochs, leader_epoch, le
 
 
 def test_empty_epoch_is_removed_though_leader_continues(harness):
-    """The epoch began here at the log's end; if kept, it would be reported again."""
+    """Epoch 7 began at the log's end and has no records. If it were kept, the follower would report it again."""
     follower = follow_with(harness, 0, 0).open_follower()
     follower.log.begin_epoch(7)
     follower.truncate_diverging(-1, 5)

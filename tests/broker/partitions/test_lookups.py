@@ -70,7 +70,7 @@ def test_lookup_without_steps_does_not_pause(leader):
 @pytest.mark.parametrize("lookup", [in_steps, resolve_timestamp])
 @pytest.mark.parametrize("steps", [0, 1, 2])
 def test_lookup_ends_with_leader_epoch(leader, lookup, steps):
-    """Before each step: the log may be closed."""
+    """The epoch ends before each step in turn, because the log may then be closed."""
     done = []
 
     def end(_effect):

@@ -23,7 +23,7 @@ from trimaran.wire.identity import TopicPartition
 
 
 def test_unused_partition_has_no_directory(harness):
-    """Idea 12: cost follows use."""
+    """A partition uses no files before its first record."""
     harness.set_image(topic("t", *[partition() for _ in range(100)]))
     assert harness.directory.partitions() == set()
     append(harness, b"a", index=42)

@@ -32,7 +32,7 @@ async def test_follower_copies_leaders_appends(tmp_path):
 
 
 async def test_empty_partition_has_no_directory(tmp_path):
-    """Idea 10: cost follows use."""
+    """A partition uses no files before its first record, on the leader and on the follower."""
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))), topic("idle", partition((11, 12))))
         info = append(cluster[11], b"a")

@@ -110,7 +110,7 @@ async def test_impossible_offsets_take_replica_out_of_service(harness, position)
     assert await is_found_damaged(harness)
 
 
-EPOCH_END = 15  # of a batch; no CRC covers it
+EPOCH_END = 15  # the end of a batch's leader epoch, which no CRC covers
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["between others", "the last"])

@@ -272,7 +272,7 @@ def test_earliest_deadline_is_awaited(client):
 
 
 def test_departure_waits_for_outstanding_answer(client):
-    """Until then the leader reads for it, which costs less than a request."""
+    """Until the next request the leader still reads the removed partition, which costs less than another request."""
     for index in (0, 1):
         client.add(key(index), Follower())
     ask(client)

@@ -78,7 +78,7 @@ async def is_ended_after(rig, steps, end):
 
 @pytest.mark.parametrize("end", [end_elsewhere, close_connection])
 async def test_session_may_end_at_each_step(tmp_path, monkeypatch, end):
-    """Another member gets all records."""
+    """After the session has ended, another member gets all its records."""
     monkeypatch.setattr(aborted, "UNITS_AT_ONCE", 0)  # so that a partition is read in several steps
     steps = 0
     while True:

@@ -257,7 +257,7 @@ def rows_of_end():
 
 
 def unbumped(is_commit):
-    """Up to version 1 the epoch is kept."""
+    """Yields the cases up to transaction version 1, in which the producer keeps its epoch."""
     me = Producer(ID, EPOCH)
     open_ = known(S.ONGOING)
     ended = {"state": PREPARE[is_commit], "previous_producer_id": ID, "updated_ms": NOW_MS}

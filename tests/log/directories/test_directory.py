@@ -276,7 +276,7 @@ def test_directory_without_finished_creation_is_a_stray(path, text):
     directory.close(broker_epoch=None)
 
 
-KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # and its last character
+KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # the last character follows
 
 
 @pytest.mark.parametrize(

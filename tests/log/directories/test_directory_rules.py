@@ -283,7 +283,7 @@ def test_noted_damage_is_read_once(path):
 
 @pytest.mark.parametrize(("key", "is_noted"), [(T0, True), (CLUSTER_METADATA, False)])
 def test_damage_after_crash_is_noted(path, key, is_noted):
-    """Except in the metadata log, which its node fetches again."""
+    """Damage in the metadata log is not noted, because the node fetches that log again."""
     directory = crashed(path, key)
     damage(path, key)
     reason = refused(directory, key)

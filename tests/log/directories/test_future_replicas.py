@@ -135,7 +135,7 @@ def make(path, number):
     return LogDirectory(path)
 
 
-# -- the copies, without their directory's other parts
+# -- future replicas alone, without the rest of their log directory
 
 OTHER_ID = bytes(range(50, 66))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -50,8 +50,8 @@ def test_direct_disk_access_is_detected(source):
 
 
 def with_own_fdatasync(source: str) -> dict[str, bool]:
-    """Returns the classes of files that sync in their own way, and whether each keeps the kernel from its
-    descriptors.
+    """Returns the classes of files with an `fdatasync` of their own, and whether each sets `kernel_syncs` to
+    False.
     """
     found = {}
     for node in ast.walk(ast.parse(source)):

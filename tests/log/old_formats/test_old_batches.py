@@ -99,7 +99,7 @@ def test_producers_batches_must_have_magic_2():
 
 def test_damaged_wrapper_keeps_its_offsets_without_records():
     sets, _ = stored_sets(8)
-    stored = bytearray(sets[5])  # of v1, gzip
+    stored = bytearray(sets[5])  # a message set of v1 with gzip
     [view] = iter_batches(stored, allow_old=True)
     stored[-5] ^= 0xFF
     [damaged] = iter_batches(stored, allow_old=True)

@@ -95,7 +95,7 @@ def test_segments_that_changed_meanwhile_are_not_replaced(tmp_path):
     segments = made(tmp_path, [5, 10, 20, 30])
     before, stranger = list(segments.all), new(tmp_path, 0)
     for old in (
-        before[2:],  # with the active one
+        before[2:],  # includes the active segment
         [before[0], before[2]],
         [stranger, before[0]],
         [before[1], stranger],

@@ -79,7 +79,7 @@ def test_listener_config_is_as_sensitive_as_nodes(name):
     [
         (BROKER, "my.reporter.interval.ms", True),
         (BROKER, "super.users", True),
-        (BROKER, "cleanup.policy", True),  # of topics
+        (BROKER, "cleanup.policy", True),  # a config of topics
         (BROKER, "listener.name.a.my.own", True),
         (BROKER, "listener.name.a.plain.sasl.jaas.config", True),
         (BROKER, "listener.name.a.plain.connections.max.reauth.ms", False),

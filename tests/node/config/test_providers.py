@@ -1,4 +1,4 @@
-"""Variables in configurations: their values, and values that no variable may reach."""
+"""Variables in configurations: their values, and the files and variables that providers must not read."""
 
 from dataclasses import dataclass, replace
 

@@ -234,7 +234,7 @@ def test_cordoned_directories_are_written_when_they_change():
 
 
 def test_only_directories_that_the_broker_has_are_cordoned():
-    """Other ids would stay in the log and in the image forever."""
+    """Unknown directory ids would stay in the log and in the image forever."""
     image = image_of(features(), broker(1, log_dirs=[uid(501), uid(601)]))
     named = [uid(601), uid(900), uid(601)]
     records = beat(image, cordoned_log_dirs=named).records

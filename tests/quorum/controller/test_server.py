@@ -139,7 +139,7 @@ async def test_restarted_controller_keeps_all_metadata(tmp_path):
 
 
 async def test_dead_broker_is_fenced_and_successor_admitted(tmp_path):
-    """Idea 11: the socket closes and its port refuses, although the lease of 9 s has just begun."""
+    """The socket closes and its port refuses, although the lease of 9 s has just begun."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images = Images(active)
@@ -354,7 +354,7 @@ async def test_inactive_controller_prepares_to_lead(tmp_path, monkeypatch):
 async def test_connection_keeps_one_callback_per_broker(
     tmp_path,
 ):
-    """However often the heartbeats alternate between two connections."""
+    """This holds however often the heartbeats alternate between two connections."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         controller = active.context.controller

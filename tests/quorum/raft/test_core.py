@@ -495,7 +495,7 @@ def test_contradicting_answers_change_nothing_committed(me, answer):
 
 
 def test_log_is_not_truncated_below_its_snapshot():
-    """Everything below it is committed, although a starting node has no watermark yet."""
+    """Everything below the snapshot is committed, although a starting node has no watermark yet."""
     log = log_of((8, 1))
     content = encode(Content(log.end_chain, 0, None))
     log.add_snapshot(OffsetAndEpoch(8, 1), content)

@@ -162,7 +162,7 @@ def test_followers_respond_to_rpcs_from_candidates_and_leaders():
 
 
 def test_election_timeout_starts_an_election():
-    """Preceded by a pre-vote (test_kip_996). Transcript: election."""
+    """A pre-vote precedes the election (test_kip_996). Transcript: election."""
     talk = Talk(election=ElectionState(3, 2))
     talk.now = talk.raft.deadline()
     while not isinstance(talk.raft.role, Prospective):

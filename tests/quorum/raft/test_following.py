@@ -154,7 +154,7 @@ def test_wrong_piece_ends_the_snapshot_fetch(answer):
 
 @pytest.mark.parametrize(("committed", "taken"), [(8, True), (9, True), (10, False)])
 def test_snapshot_behind_committed_offset_is_refused(committed, taken):
-    """Another leader responded meanwhile, and had more."""
+    """Another leader's responses have advanced the committed offset meanwhile."""
     talk = fetching_snapshot()
     talk.raft._state.commit(committed)
     talk._drain()

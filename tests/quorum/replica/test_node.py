@@ -101,7 +101,7 @@ async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> No
 
 
 async def test_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
-    """Idea 11: the election does not wait for a fetch timeout."""
+    """The election does not wait for a fetch timeout."""
     with trio.fail_after(60):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)

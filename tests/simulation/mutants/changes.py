@@ -30,7 +30,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _two_changes_at_once() -> Patch:
-    """5B 38, Redpanda b1e1e02."""
+    """Redpanda b1e1e02."""
 
     def voters(raft: state.State, _leader: Leader, _doing: str) -> VoterSet:
         return raft.log.history.voters
@@ -69,7 +69,7 @@ def _counts_removed_voters() -> Patch:
 
 
 def _leads_on_when_voted_out() -> Patch:
-    """5B 34, KAFKA-17604."""
+    """KAFKA-17604."""
     return mock.patch.object(changing, "is_voted_out", return_value=False)
 
 
@@ -144,7 +144,7 @@ def _truncates_one_batch_too_little() -> Patch:
 
 
 def _truncates_to_the_watermark() -> Patch:
-    """5A 1, KIP-101: a new follower truncates everything above its own high watermark."""
+    """KIP-101: a new follower truncates everything above its own high watermark."""
     real = state.State.become_follower
 
     def become(self: state.State, epoch: int, leader: Any, now: float) -> None:
@@ -235,7 +235,7 @@ def _snapshot_of_another_epoch() -> Patch:
 
 
 def _no_fsync() -> Patch:
-    """5B 32, KAFKA-10533: Kafka tested its own simulation by omitting this flush."""
+    """KAFKA-10533: Kafka tested its own simulation by omitting this flush."""
 
     def flush(self: SimNode) -> None:
         self._flush_wanted = self._flushing = False
@@ -275,7 +275,7 @@ def _acks_what_is_appended() -> Patch:
 
 
 def _acks_for_a_later_epoch() -> Patch:
-    """5A 29, Redpanda #3003: the result of a replication is used after the epoch has changed."""
+    """Redpanda #3003: the result of a replication is used after the epoch has changed."""
 
     def ack(self: SimNode, _role: object) -> None:
         reached = self.raft.high_watermark or 0

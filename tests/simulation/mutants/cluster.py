@@ -27,7 +27,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _registering_again_bumps_the_epoch() -> Patch:
-    """5B 37, KAFKA-16952."""
+    """KAFKA-16952."""
     real = brokers.register_broker
 
     def register(*given: Any, broker_epoch: int, **options: Any) -> Any:
@@ -116,7 +116,7 @@ def _leaders_add_fenced_replicas() -> Patch:
 
 
 def _new_incarnation_stays_in_sync() -> Patch:
-    """5A 12, KAFKA-14139: an empty disk is still in the ISR."""
+    """KAFKA-14139: an empty disk is still in the ISR."""
     return both(
         mock.patch.object(brokers, "changes_of_new_incarnation", return_value=[]),
         mock.patch.object(broker_registration, "partitions_of_old_incarnation", return_value=[]),
@@ -136,7 +136,7 @@ def _silent_brokers_are_not_fenced() -> Patch:
 
 
 def _oversized_batch_ends_the_epoch() -> Patch:
-    """5B 36, KAFKA-14996."""
+    """KAFKA-14996."""
     real = ActiveController.write
 
     def write(self: ActiveController, result: Result[Any, Any]) -> Any:

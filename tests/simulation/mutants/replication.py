@@ -44,7 +44,7 @@ def _vote_file_not_written() -> AbstractContextManager[Any]:
 
 
 def _fetch_before_flush() -> AbstractContextManager[Any]:
-    """5B 32, KAFKA-10533."""
+    """KAFKA-10533."""
     return mock.patch.object(following, "_is_flushed", return_value=True)
 
 
@@ -73,7 +73,7 @@ def _commits_older_epochs() -> AbstractContextManager[Any]:
 
 
 def _truncates_too_far() -> AbstractContextManager[Any]:
-    """5B 33, KAFKA-12460, without the assertion that stops it."""
+    """KAFKA-12460, without the assertion that stops it."""
 
     def truncate(self: state.State, offset: int) -> None:
         self._truncate_to = max(self.log.start_offset, offset - 4)
@@ -114,7 +114,7 @@ def _minority_elects() -> AbstractContextManager[Any]:
 
 
 def _never_resigns() -> AbstractContextManager[Any]:
-    """5B 31, KAFKA-15489."""
+    """KAFKA-15489."""
 
     def poll(raft: state.State, leader: Leader, now: float) -> None:
         leader.leader_state.check_deadline = float("inf")
@@ -154,7 +154,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
 
 
 def _truncates_without_epochs() -> AbstractContextManager[Any]:
-    """5A 1, KAFKA-1211: a follower keeps records that contradict the leader's epochs."""
+    """KAFKA-1211: a follower keeps records that contradict the leader's epochs."""
 
     def validate(log: Any, offset: int, last_fetched_epoch: int) -> Any:
         found = real(log, offset, last_fetched_epoch)
@@ -167,7 +167,7 @@ def _truncates_without_epochs() -> AbstractContextManager[Any]:
 
 
 def _late_answers_count() -> AbstractContextManager[Any]:
-    """5A 27, Redpanda #17731, R13: a response to a request of an earlier role is accepted."""
+    """Redpanda #17731, R13: a response to a request of an earlier role is accepted."""
 
     def reset(self: requests.RequestManager) -> None:
         for line in self._connections.values():
@@ -189,7 +189,7 @@ def _late_answers_count() -> AbstractContextManager[Any]:
 
 
 def _follower_trusts_watermark() -> AbstractContextManager[Any]:
-    """5A 8, KAFKA-14704: the leader's watermark is applied to our log before the logs are compared."""
+    """KAFKA-14704: the leader's watermark is applied to our log before the logs are compared."""
 
     def fed(raft: state.State, role: Follower, now: float) -> Follower:
         raft.commit(raft.log.end_offset)

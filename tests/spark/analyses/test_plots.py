@@ -38,7 +38,7 @@ def test_bars_of_equal_names_stay_apart():
     assert len(set(drawn.y)) == 5
     assert drawn.y[0] == "a"
     assert max(map(len, drawn.y)) <= 40
-    assert list(drawn.customdata) == names  # in full, under the pointer
+    assert list(drawn.customdata) == names  # the hover text has the whole name
 
 
 def test_bars_say_how_many_are_left_out():

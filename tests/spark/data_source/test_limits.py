@@ -94,7 +94,7 @@ REFUSED = [
     {"startingOffsets": "nonsense"},
     {"startingTimestamp": "-1"},
     {"startingTimestamp": "soon"},
-    {"startingTimestamp": "9223372036854775808"},  # of 64 bits in a request
+    {"startingTimestamp": "9223372036854775808"},  # exceeds the int64 of a request
     {"endingOffsetsByTimestamp": '{"a":{"0":9223372036854775808}}'},
     {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'},
     {"startingOffsetsByTimestamp": "{}"},
@@ -228,7 +228,7 @@ TIMES_OF_RECORDS = {A0: [10, 20, 20, 30, 15, 40, 50], B0: [5]}
     [(0, {A0: 3, B0: 5}), (20, {A0: 4, B0: 6}), (35, {A0: 8, B0: 6}), (51, {A0: 10, B0: 6})],
 )
 def test_times_resolve_to_first_record_not_earlier(time, expected):
-    """An end after all records is the latest offset; so is a start if the user requests it."""
+    """An end time after all records means the latest offset. So does such a start time without `strict_times`."""
     one = resolving(TIMES_OF_RECORDS, strict_times=False)
     every = Limit("startingTimestamp", timestamp_ms=time)
     by_each = Limit("startingOffsetsByTimestamp", timestamps=dict.fromkeys(BOUNDS, time))

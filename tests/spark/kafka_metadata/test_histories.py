@@ -135,7 +135,7 @@ def test_fence_in_later_batch_is_the_cause(tmp_path):
     log.write(20_004, fence(12, fenced=1))
     log.write(30_000, fence(12, fenced=-1))
     log.write(31_000, change(isr=[13, 12]))
-    log.write(32_000, change(isr=[13]))  # the time of the lag; the next change is much later
+    log.write(32_000, change(isr=[13]))  # the follower lags; its next change is much later
     log.write(40_000, change(isr=[13, 12]))
     store(tmp_path, 1, log.write(41_000, fence(12, fenced=1)).batches)
     assert rows(tmp_path, "leader_changes")[-1]["cause"] == "fenced"

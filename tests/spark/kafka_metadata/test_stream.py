@@ -59,7 +59,7 @@ def test_records_come_once_with_earlier_topic_names(tmp_path):
     assert offset == at(log.offset)
     assert [row[0] for row in seen] == [
         o for o in range(log.offset) if o not in (0, 6)
-    ]  # without leaders
+    ]  # offsets 0 and 6 are LeaderChange records
     log.write(11_000, change(isr=[11, 12]))
     stored(tmp_path, log)
     again = reader_of(tmp_path)

@@ -20,7 +20,7 @@ LIMIT = {"kafka.default.api.timeout.ms": "300"}
 
 @contextmanager
 def server(answer):
-    """Accepts connections, reads a request, and answers with these bytes."""
+    """Accepts connections, reads one request from each, and responds with the bytes `answer`."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve():

@@ -331,7 +331,7 @@ def test_other_metadata_records_are_shown_whole(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["copy-0", "evidence"])
 def test_secrets_of_a_copied_metadata_log_are_hidden(tmp_path, capsys, name):
-    """A copy for a ticket may have any name; its records show their type, but an unknown one may be of any log."""
+    """A copied log may have any name. Most records show their type; an unknown record may belong to any log."""
     copy = metadata_log(tmp_path).rename(tmp_path / name)
     _, rows = lines_of(capsys, copy)
     assert [row["offset"] for row in rows if row["value"] == "(hidden)"] == [1, 3]

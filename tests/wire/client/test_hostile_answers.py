@@ -89,4 +89,4 @@ async def test_me11_hostile_node_is_replaced_after_pause(frame, autojump_clock):
                 found = await client.call(MetadataRequest(topics=[]), timeout=60)
                 assert found.cluster_id == "toy"
         nursery.cancel_scope.cancel()
-    assert scripts <= 5  # not called again immediately
+    assert scripts <= 5  # the script is not called again immediately

@@ -128,7 +128,7 @@ def test_message_with_wrong_byte_has_naive_result():
     def judged(pair):
         cls, version = pair
         if pair == (Every, 1):
-            return  # as version 2
+            return  # same layout as version 2
         sample = layouts.full(version) if cls is Every else layouts.samples(cls, version)[1]
         encoded = sample.encode(version)[:320]
         reads_alike, refused = Alike(cls, version), 0

@@ -133,7 +133,7 @@ async def test_open_connection_refuses_second_login():
 
 
 async def test_frames_are_small_until_the_peer_is_known(caplog):
-    """Large ones are accepted afterwards."""
+    """Large frames are accepted after the login."""
     toy = Toy()
     async with open_server(heartbeat, context=toy, security=LISTENER) as server:
         async with open_raw(server) as client:

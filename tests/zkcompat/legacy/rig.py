@@ -20,7 +20,7 @@ from trimaran.zkcompat.zookeeper.session import KeeperConfig
 # The kinds that need neither secrets nor our own controller.
 ALL = frozenset(RequestKind) - {RequestKind.SCRAM}
 POLL_SECONDS = 0.01
-# As the tools of each version write them.
+# Znodes as the tools of each version write them.
 CREATED = b'{"version":1,"partitions":{"0":[11],"1":[11]}}'
 
 

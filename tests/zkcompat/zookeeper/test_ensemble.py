@@ -40,7 +40,7 @@ async def test_session_survives_changing_servers(ensemble, caplog):
         ensemble.kill(other)
         source.say(build.unfence(1), build.broker(2))
         await reached(mirror, lambda s: s.state == "connecting")
-        # The last server only answers readers, and refuses us: the mirror waits.
+        # The last server is read-only and refuses the mirror's session: the mirror waits.
         (last,) = ensemble.servers
         with trio.fail_after(PATIENCE):
             while ensemble.mode(last) != "read-only":  # noqa: ASYNC110 - no event tells what a server does

@@ -76,7 +76,7 @@ def test_epoch_of_a_large_target_is_written_last(driver):
         {"a": 10, "b": 10},
         {"a": 10, "b": 10, "c": 10},
     ]
-    assert driver.deadline() > driver.now  # no more work
+    assert driver.deadline() > driver.now  # no more work is due
     [mine] = driver.beat("c", 0).assignment.topic_partitions
     assert len(mine.partitions) == 10
 
@@ -127,7 +127,7 @@ def test_next_coordinator_restarts_the_target(driver):
     epoch, assigned = epochs(other)
     assert assigned == epoch - 1
     other.advance(1)
-    assert epochs(other) == (epoch, assigned)  # until the next heartbeat
+    assert epochs(other) == (epoch, assigned)  # nothing changes until the next heartbeat
     other.beat("a", other.group().members["a"].epoch)
     other.advance(1)
     assert epochs(other) == (epoch, epoch)

@@ -83,7 +83,7 @@ async def test_authorizer_accepts_envelopes_only_from_brokers(tmp_path):
 
 
 async def test_token_user_gets_no_token_through_broker(tmp_path):
-    """Regardless of the broker's own checks."""
+    """The controller refuses it too, whether or not the broker has checked the request."""
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     data = DefaultPrincipalData(type="User", name="alice", token_authenticated=True)
     forwarded = envelope(request, 3).replace(request_principal=b"\0\0" + data.encode(0))
@@ -152,7 +152,7 @@ async def test_principal_of_another_version_is_refused(mock_clock, wrong):
 
 
 async def test_former_leader_redirects_broker_despite_inner_answer(mock_clock):
-    """Regardless of the inner response, which a client would take as final."""
+    """The envelope has the error, whatever the inner response is: a client would take the inner one as final."""
     async with solo(features(), broker(1)) as one:
         answer = one.begin(handler, envelope(creation(), 7))
         one.active.close()

@@ -76,7 +76,7 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
 
 
 async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
-    """Whether the previous address of the name refuses is unknown."""
+    """If a name resolves to a new address, it is unknown whether the previous one refuses."""
     known, _ = network
     known[7] = [REFUSED]
 

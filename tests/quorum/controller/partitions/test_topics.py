@@ -468,7 +468,7 @@ def test_existence_of_topic_is_hidden_without_describe(asked, sees, deletes, ans
 def test_topic_named_by_name_and_id_stays():
     records, answers = remove(states=[("t", NIL_UUID), (None, uid(1))])
     assert records == []
-    assert len(answers) == 1  # for the name, as in Kafka
+    assert len(answers) == 1  # one answer for the name, as in Kafka
 
 
 # --- older levels of metadata.version

@@ -258,7 +258,7 @@ def test_expired_tokens_are_removed():
 
 
 def test_token_ends_with_its_maximum_life():
-    """Another version may have written it."""
+    """Another version may have written an expiration after the maximum."""
     image, token = create()
     over = image.tokens["token-0"].replace(max_timestamp=50, expiration_timestamp=100)
     image = image_of(over, base=image)

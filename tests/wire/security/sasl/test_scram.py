@@ -183,7 +183,7 @@ def test_invalid_final_message_is_refused(old, new):
 
 
 def test_nonce_with_only_our_suffix_is_refused():
-    """Apache Kafka accepts it."""
+    """Apache Kafka accepts such a nonce."""
     tokens = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "a").exchange()
     exchange = server()
     challenge = exchange.evaluate(next(tokens)).token
