@@ -11,10 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.node.security.kerberos import KERBEROS_MODULE
-from trimaran.node.security.oauthbearer import OAUTHBEARER_MODULE
-from trimaran.node.security.plain import PLAIN_MODULE
-from trimaran.node.security.scram import SCRAM_MODULE
+from trimaran.node.security.mechanisms import MECHANISMS
 from trimaran.settings.properties import PropertySetting
 from trimaran.wire.security.sasl.jaas import LoginModule, parse_jaas_file
 
@@ -32,12 +29,6 @@ _TEXTS = {
 }
 _OPTION = "-Djava.security.auth.login.config="
 _SECTION = "KafkaServer"
-_MECHANISMS = {
-    PLAIN_MODULE: ("PLAIN",),
-    SCRAM_MODULE: ("SCRAM-SHA-256", "SCRAM-SHA-512"),
-    OAUTHBEARER_MODULE: ("OAUTHBEARER",),
-    KERBEROS_MODULE: ("GSSAPI",),
-}
 
 
 def with_files(
@@ -75,9 +66,9 @@ def _logins(
         own = sections.get(f"{listener}.{_SECTION}", sections.get(_SECTION, []))
         enabled = _enabled(given, listener)
         for module in own:
-            for mechanism in _MECHANISMS.get(module.name, ()):
-                if mechanism in enabled:
-                    key = f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config"
+            for name, mechanism in MECHANISMS.items():
+                if mechanism.login_module == module.name and name in enabled:
+                    key = f"listener.name.{listener}.{name.lower()}.sasl.jaas.config"
                     found[key] = PropertySetting(_text_of(module), origin)
     return found
 
