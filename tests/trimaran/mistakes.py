@@ -51,7 +51,6 @@ MISTAKES = (
     ("proxy --upstream {broker} --plan absent", USAGE, "cannot read the plan absent"),
     ("faults show commit-answered-lat", USAGE, "did you mean commit-answered-late?"),
     ("faults show", USAGE, "trimaran faults show needs PLAN"),
-    ("up --control 8091 -d --data empty", USAGE, "--control cannot be combined with -d"),
     ("up --control here --data empty", USAGE, "cannot listen on here"),
     (
         "proxy --upstream {broker} --listen 127.0.0.1:0 --control here",

@@ -163,7 +163,7 @@ def modules_loaded_by(*words):
 HELP_MODULES_MAX = {
     "": 12,
     "topics list": 25,
-    "up": 31,
+    "up": 32,
     "storage format": 30,
     "server start": 19,
 }

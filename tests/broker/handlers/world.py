@@ -40,6 +40,7 @@ from trimaran.quorum.metadata.image import (
     ClusterImage,
     FeaturesImage,
 )
+from trimaran.quorum.raft_log.partition import TOPIC_ID as METADATA_ID
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import CloseConnection, ErrorCode, KafkaError
 from trimaran.wire.messages.allocate_producer_ids import (
@@ -47,6 +48,12 @@ from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from trimaran.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,
@@ -130,7 +137,7 @@ class Topics:
 
 
 class Controller:
-    """Accepts every forwarded request as done, and has one producer id."""
+    """Accepts every forwarded request as done, commits nothing to the metadata log, and has one producer id."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
@@ -142,6 +149,10 @@ class Controller:
             return AllocateProducerIdsResponse(
                 error_code=ErrorCode.NONE, producer_id_start=4000, producer_id_len=1
             )
+        if isinstance(request, FetchRequest):
+            partition = PartitionData(partition_index=0, high_watermark=0, records=None)
+            topic = FetchableTopicResponse(topic_id=METADATA_ID, partitions=[partition])
+            return FetchResponse(responses=[topic])
         return self._take(request)
 
     def _take(self, envelope: EnvelopeRequest) -> EnvelopeResponse:
