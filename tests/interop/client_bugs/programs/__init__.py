@@ -1,0 +1,1 @@
+"""The programs, each for one client; they print one line."""
