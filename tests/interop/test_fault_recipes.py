@@ -1,4 +1,4 @@
-"""The programs of docs/faults_http.md in Go, JavaScript and Java, each with a Kafka that it breaks itself."""
+"""The programs of docs/faults_http.md in Go, JavaScript, Java and JUnit, each with a Kafka that it breaks itself."""
 
 import json
 import os
@@ -17,6 +17,8 @@ from trimaran.fault_control.openapi import document
 
 PAGE = "faults_http.md"
 CLIENT = "kafkajs@2.2.4"
+JUNIT = ("org.junit.platform", "junit-platform-console-standalone", "1.11.4")
+LAUNCHER = "org.junit.platform.console.ConsoleLauncher"
 # The programs start `python`, which has to be this one.
 ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
@@ -41,6 +43,15 @@ def test_javascript_producer_writes_twice_unless_idempotent(tmp_path):
 
 def test_java_consumer_commits_again_while_coordinator_loads(tmp_path):
     check_output("java", tmp_path, "java", "-cp", apache_kafka.class_path(), "Commits.java")
+
+
+def test_junit_test_passes_with_lost_response(tmp_path):
+    write_programs(PAGE, "java", tmp_path, "")
+    jars = apache_kafka.fetched("junit-1.11.4", (JUNIT,))
+    path = os.pathsep.join(["classes", f"{jars}/*", apache_kafka.class_path()])
+    command("javac", "-d", "classes", "-cp", path, "RetriesTest.java", folder=tmp_path)
+    words = ("java", "-cp", path, LAUNCHER, "execute", "--disable-banner", "-c", "RetriesTest")
+    assert "1 tests successful" in command(*words, folder=tmp_path, environ=ENVIRON)
 
 
 def test_openapi_document_is_valid(tmp_path):
