@@ -299,7 +299,11 @@ class StoringBroker(SimBroker):
             world.now_ms,
         )
         self._parts: Any = SimpleNamespace(
-            storage=self.storage, families=self.families, lifecycle=self.lifecycle
+            storage=self.storage,
+            families=self.families,
+            lifecycle=self.lifecycle,
+            metadata=self.metadata,
+            config=self.config(),
         )
 
     def catch_up(self) -> None:
