@@ -27,12 +27,7 @@ GAPS: dict[str, dict[str, str]] = {
         "TestGroupETL": LONG,
         "TestTxnEtl": LONG,
     },
-    "librdkafka-idempotent": {
-        "0055_producer_latency": BUSY,
-        "0081_admin": BUSY_CLIENT,
-    },
     "librdkafka-sasl": {
-        "0055_producer_latency": BUSY,
         "0081_admin": BUSY_CLIENT,
     },
     "platformatic-kafka": {
