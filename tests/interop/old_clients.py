@@ -15,10 +15,12 @@ SCALA = {
     "0.10.2.2": "2.12",
     "0.11.0.3": "2.12",
     "1.1.1": "2.12",
+    "2.1.1": "2.12",
     "2.8.2": "2.13",
     "3.9.1": "2.13",
 }
-VERSIONS = tuple(SCALA)
+# Those whose console clients are run; of 2.1 only the brokers are.
+VERSIONS = tuple(version for version in SCALA if version != "2.1.1")
 # Classes with which kafka-acls writes to ZooKeeper directly.
 AUTHORIZERS = {
     "1.1.1": "kafka.security.auth.SimpleAclAuthorizer",
@@ -64,6 +66,8 @@ def _dependencies(version: str) -> str:
         wanted.append(("org.apache.kafka", "kafka-tools", version))
     if number(version) < (2,):
         wanted.append(("javax.xml.bind", "jaxb-api", "2.3.1"))  # removed in Java 11
+    if version == "2.1.1":  # its own ZooKeeper client resolves no address on Java 14 and later
+        wanted.append(("org.apache.zookeeper", "zookeeper", "3.5.9"))
     wanted.append(("org.slf4j", "slf4j-simple", "1.7.36"))
     without = "".join(
         f"<exclusion><groupId>{group}</groupId><artifactId>{name}</artifactId></exclusion>"
