@@ -36,6 +36,6 @@ extensions = cythonize(
     show_all_warnings=False,
 )
 for extension in extensions:
-    extension.optional = True  # said before `cythonize`, it is forgotten
+    extension.optional = True  # set after `cythonize`, which would drop it
 
 setup(ext_modules=extensions)

@@ -88,7 +88,7 @@ READERS: dict[str, Read] = {
     "segments": read_segments,
     **{level.name: partial(read_decoded, level) for level in DECODED.values()},
 }
-COSTLY_COLUMNS = {"uncompressed_bytes"}  # only if the user's schema names them
+COSTLY_COLUMNS = {"uncompressed_bytes"}  # computed only if the user's schema names them
 
 
 class KafkaLogSource(DataSource):

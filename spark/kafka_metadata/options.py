@@ -55,7 +55,7 @@ class MetadataOptions:
     starting: Limit
     ending: Limit
     strict_times: bool
-    stream: StreamLimits  # only for a stream, like the fields below
+    stream: StreamLimits  # set only for a stream, like the fields below
     fail_on_data_loss: bool
     notes: tuple[str, ...] = ()  # sentences about options without effect
 

@@ -104,7 +104,7 @@ class SinkOptions:
     producer: ProducerSettings
     creation: CreatedTopics | None
     exactly_once: ExactlyOnce | None
-    notes: tuple[str, ...] = ()  # about options without effect
+    notes: tuple[str, ...] = ()  # sentences about options without effect
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool) -> SinkOptions:

@@ -31,7 +31,7 @@ FEW, MANY = 2, 4_000
 ITEM_BYTES_MAX = 450
 # Allowed difference of whole responses.
 WHOLE_BYTES = 4_096
-# They delete what other requests name, and are sent last.
+# These requests delete items that other requests name, so they are sent last.
 TAKES_AWAY = {"DeleteGroups", "DeleteAcls", "OffsetDelete", "LeaveGroup"}
 SETTINGS = {
     "auto.create.topics.enable": "false",

@@ -63,7 +63,7 @@ class Upgraded:
         )
 
     def roll(self, nodes, version=None):
-        """Restarts nodes one by one, those of Kafka with a version."""
+        """Restarts nodes one by one. With `version` they run that version of Kafka from now on."""
         for i in nodes:
             with self.step(f"restart of {i}"):
                 self._cluster.kill(i, signal.SIGTERM)

@@ -167,7 +167,7 @@ OUTCOMES: dict[str, Outcome] = {
 WITHOUT_CHECKSUM = re.compile(
     r".*offset-checkpoint|.*leader-epoch-checkpoint|.*logs-checkpoint|\.kafka_.*|.*/damaged"
 )
-# These are not checked, because nothing is read from them.
+# The damage of these files is not detected, because no node reads them.
 NOT_ASKED = (
     "u-0/leader-epoch-checkpoint",
     "u-0/partition.metadata",
@@ -385,7 +385,7 @@ def test_sole_voter_needs_its_first_voter_set(tmp_path: Path) -> None:
 def test_damaged_log_starts_are_rewritten_first(
     sound: Path, undamaged: State, tmp_path: Path
 ) -> None:
-    """A crash right after the start must not leave fewer of them."""
+    """A crash right after the start must not leave fewer start offsets in the checkpoint."""
     path = copied(sound, tmp_path / "left")
     (path / "log-start-offset-checkpoint").write_bytes(b"0\n1\nt 0")
     LogDirectory(path).close(broker_epoch=None)

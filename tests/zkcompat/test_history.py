@@ -53,7 +53,7 @@ def _our_writes(batches):
         ours[batch.last_offset] = [
             Write(_KINDS[op.kind], op.path, op.data.decode() if op.data else None)
             for op in plan(delta, after)
-            if not op.path.startswith("/brokers/ids/")  # Kafka's dual-write omitted them
+            if not op.path.startswith("/brokers/ids/")  # Kafka's dual-write omitted brokers
         ]
         image = after
         if batch.last_offset <= FIRST_WRITTEN:

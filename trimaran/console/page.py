@@ -31,7 +31,7 @@ class PageRequest:
         return self.query.get(name, default)[:TEXT_CHARACTERS_MAX]
 
     def number(self, name: str, default: int, least: int = 0, most: int = (1 << 63) - 1) -> int:
-        """Returns a number of the query. Raises UserError if it is invalid or out of range."""
+        """Returns a query parameter as a number. Raises UserError if it is invalid or out of range."""
         text = self.query.get(name, "").strip()
         if not text:
             return default

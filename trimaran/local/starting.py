@@ -122,7 +122,7 @@ def lock_directory(data: Path) -> ClusterLock:
     """Creates the directory if necessary and locks it.
 
     Raises:
-        UserError: it cannot be used, or other users can write it, so that every command would refuse its files.
+        UserError: the directory cannot be used, or other users can write it: every command would refuse its files.
     """
     with refusals_of(data):
         data.mkdir(mode=0o755, parents=True, exist_ok=True)

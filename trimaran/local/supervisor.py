@@ -126,7 +126,7 @@ class Supervisor:
                 on_ready()
 
     def _pause_seconds(self) -> float | None:
-        """Returns how long the loop may sleep; None means until an event."""
+        """Returns how long the loop may sleep, or None if it may sleep until the next event."""
         if not self._announced and self._all_serve():
             return POLL_SECONDS
         return STATE_RETRY_SECONDS if self._state_is_stale else None

@@ -222,7 +222,7 @@ LONG = "g" * 30_000
 def test_groups_that_commit_offsets_count_with_their_ids(driver, room):
     codes = [committed(driver, "", group=f"{LONG}{number}") for number in range(4)]
     assert codes == [E.NONE] * 3 + [NO_ROOM]
-    assert committed(driver, "", group=f"{LONG}0") is E.NONE  # replacing the former one
+    assert committed(driver, "", group=f"{LONG}0") is E.NONE  # replaces the former offset
     driver.check_account()
     driver.submit(driver.shard.delete_groups([f"{LONG}0"]))
     driver.check_account()
@@ -397,7 +397,7 @@ def test_offset_metadata_is_bounded_over_all_groups(driver):
     assert committed(driver, "x" * 60) is E.NONE
     assert committed(driver, "x" * 60, group="h") is E.OFFSET_METADATA_TOO_LARGE
     assert committed(driver, "", group="h") is E.NONE
-    assert committed(driver, "y" * 90) is E.NONE  # replacing the former one
+    assert committed(driver, "y" * 90) is E.NONE  # replaces the former offset
     assert committed(driver, "x" * 10, partition=1) is E.NONE
     assert committed(driver, "x", partition=2) is E.OFFSET_METADATA_TOO_LARGE
     driver.check_account()

@@ -86,7 +86,7 @@ async def test_failed_directory_is_listed_with_error(tmp_path):
 
 
 async def test_all_failed_directories_are_described(harness, tmp_path):
-    """This is the moment before the broker stops because of it."""
+    """The request arrives just before the broker stops because all its directories have failed."""
     harness.directory.health.fail("the disk is gone")
     (result,) = (await described(harness)).results
     assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))

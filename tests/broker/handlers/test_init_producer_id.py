@@ -47,7 +47,7 @@ async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):
 
 
 async def test_next_producer_aborts_open_transaction_of_id(tmp_path):
-    """One call is enough, because it waits for the markers."""
+    """One InitProducerId is enough, because it waits for the markers."""
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         first, second = WireProducer(one), WireProducer(one)

@@ -105,7 +105,7 @@ async def test_damaged_records_take_the_replica_out_of_service(harness):
     ],
 )
 async def test_impossible_offsets_take_replica_out_of_service(harness, position):
-    """No CRC covers them."""
+    """No CRC covers the base offsets of batches."""
     flip(harness, position)
     assert await is_found_damaged(harness)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 EXECUTORS = 2
-ROWS = 40  # of a micro-batch
+ROWS = 40  # the rows of a micro-batch
 PARTITIONS = 4
 TOPIC = "written"
 PREFIX = "campaign"

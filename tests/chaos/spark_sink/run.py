@@ -125,7 +125,7 @@ class Run:
         self._seed = seed
         self.count: Counter[str] = Counter()
         self.errors: list[str] = []
-        self._seconds: list[float] = []  # of micro-batches
+        self._seconds: list[float] = []  # the durations of micro-batches
         self._query = self._started()
         self._decisions: Decisions | None = None
 

@@ -191,7 +191,7 @@ class Life:
         new = batches_of(data)
         last = self.state.batches[-1] if self.state.batches else None
         if last is None and self._deleted is not None:
-            self.follows.add((self._deleted, new[0]))  # if a crash restores it
+            self.follows.add((self._deleted, new[0]))  # a crash may restore the deleted batch
         for batch in new:
             self.written.add(batch)
             self.follows.add((last, batch))

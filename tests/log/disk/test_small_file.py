@@ -90,7 +90,7 @@ def test_directory_in_place_is_kept_aside(path):
 
 
 class Steps(RecordedFiles):
-    """Also notes what a reader would find at each sync."""
+    """Records operations, and the content that a reader would find at each sync."""
 
     def __init__(self, path):
         super().__init__()

@@ -118,7 +118,7 @@ async def test_each_dirty_log_is_flushed_once(logs):
 
 
 async def test_log_does_not_wait_for_anothers_flush(logs):
-    """B3: nor does it wait for logs that become dirty meanwhile."""
+    """B3: a log does not wait for logs that become dirty meanwhile either."""
     commit = GroupCommit(DirectoryHealth())
     honest, *others = logs
     async with trio.open_nursery() as nursery:

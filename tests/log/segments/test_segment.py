@@ -178,7 +178,7 @@ def test_hints_above_cut_are_forgotten(tmp_path, cut):
     config = LogConfig(segment_bytes=1 << 20)
     log = fill(open_log(tmp_path / "t-0", config), TAIL_BATCHES_MAX, count=1)
     for offset in range(0, 120, 4):
-        log.read(offset, 300, upto_offset=log.log_end_offset, min_one=True)  # leaves hints
+        log.read(offset, 300, upto_offset=log.log_end_offset, min_one=True)  # the read leaves hints
     log.truncate_to(cut)
     fill(log, TAIL_BATCHES_MAX, count=2, value=b"another size" * 3)
     for offset in range(cut, 200):

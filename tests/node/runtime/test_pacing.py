@@ -79,7 +79,7 @@ async def test_paced_handling_returns_the_result(
 
 
 async def test_handling_gets_results_of_its_waits():
-    """Each is awaited in order; a pause has none."""
+    """The waits run in order and each returns its result; a pause has no result."""
     came = []
 
     async def work(result):

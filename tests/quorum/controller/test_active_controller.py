@@ -95,7 +95,7 @@ def test_epoch_ending_before_append_leaves_no_change(active_controller, log, ste
 
 
 def _slowly(active_controller, result, steps):
-    """Takes its first steps in this turn, the others in the next."""
+    """Writes a result: the first steps run in this turn, the others in the next one."""
     writing = active_controller.write(result)
     for _ in range(steps):
         next(writing)

@@ -32,7 +32,7 @@ def update(epoch, **changes):
         ({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"current_leader_epoch": 77}, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
-        ({}, ErrorCode.INVALID_REQUEST),  # for the leader itself, which sends no update
+        ({}, ErrorCode.INVALID_REQUEST),  # the update names the leader, which never sends one
     ],
 )
 async def test_invalid_voter_updates_are_refused(tmp_path, changes, code):

@@ -100,7 +100,7 @@ def test_nodes_without_secret_invent_different_salts():
 
 
 def test_invented_salt_does_not_depend_on_passwords():
-    """Otherwise passwords could be guessed against it offline."""
+    """If it did, guessed passwords could be checked against the salt offline."""
     one, other = accounts_of(user("alice", "secret")), accounts_of(user("alice", "another"))
     assert made_up_salt(one) == made_up_salt(other)
     assert made_up_salt(accounts_of(user("alice"), secret="t")) != made_up_salt(one)

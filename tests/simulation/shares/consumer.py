@@ -368,7 +368,7 @@ def _acknowledged(
 
 
 def _batches(mine: dict[int, Kind]) -> list[tuple[int, int, list[int]]]:
-    """Returns neighbouring records together: with one type, or a type for each."""
+    """Returns runs of neighbouring offsets, each with one type for all records, or a type for each record."""
     found: list[tuple[int, int, list[int]]] = []
     for offset, kind in sorted(mine.items()):
         if found and found[-1][1] + 1 == offset:

@@ -78,7 +78,7 @@ def test_keys_are_counted_and_shortened(engine):
     told = analysed(engine, "key_skew", records=long)
     assert {row["key"] for row in told.rows()} == {"k" * 40 + "…"}
     [drawn] = key_skew.plot(told.frame).data
-    assert len(set(drawn.y)) == 5  # a bar for each, not one for all
+    assert len(set(drawn.y)) == 5  # each key has its own bar
     assert (
         "not applicable: no record has a key"
         in analysed(engine, "key_skew", records=[(None, "t", 0)]).text

@@ -90,7 +90,7 @@ def test_segment_is_split_evenly(node):
     split = LogOptions.parse({"path": str(node), "splitBytes": str(largest * 9 // 10)})
     sizes = [piece.size for t in plan_log(split).tasks for piece in t]
     assert len(sizes) > len(task)
-    assert min(sizes) > largest // 4  # not a tenth
+    assert min(sizes) > largest // 4  # no task has only the last tenth
 
 
 @pytest.mark.parametrize(

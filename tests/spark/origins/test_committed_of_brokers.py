@@ -44,7 +44,7 @@ def values_of(kafka, topic, isolation):
 def test_aborted_transactions_hide_no_later_ones(kafka):
     topic = kafka.create_topic("in-turn")
     one, other = producer_of(kafka, "one"), producer_of(kafka, "other")
-    begin(other, topic, [b"A", b"B"])  # open around the first two of the other producer
+    begin(other, topic, [b"A", b"B"])  # open during two transactions of `one`
     begin(one, topic, [b"a", b"b"])
     one.abort_transaction(WAIT_SECONDS)
     begin(one, topic, [b"c", b"d"])

@@ -55,7 +55,7 @@ def test_uncommitted_decision_does_not_count(kafka):
 def test_decision_is_found_before_many_that_failed(kafka):
     query = Query(kafka)
     query.run(0)
-    for _ in range(LAST_OFFSETS):  # a record and a marker each
+    for _ in range(LAST_OFFSETS):  # each round writes a record and a marker
         fail_decision(kafka, query, query.prepared(1), 1)
     assert query.begin().decision.batch == 0
     query.run(1)

@@ -220,7 +220,7 @@ async def test_topic_too_large_for_zookeeper_is_omitted_whole(connect, monkeypat
         assert await person.children("/brokers/topics") == ["topic-2"]
         found = {d.path.split("/")[3] for d in await differences(person, source)}
         assert found == {"large"}
-        # It is shown once it is small enough.
+        # The topic is mirrored once it fits a transaction.
         monkeypatch.setattr("trimaran.zkcompat.mirroring.writer.BATCH_BYTES_MAX", 200_000)
         await cleared(mirror)
         assert await differences(person, source) == ()

@@ -49,7 +49,7 @@ class Keeper:
 
 
 async def waited(keeper, *, offset=5):
-    """Returns the time on standby; None means for the whole test."""
+    """Returns the time on standby, or None if it lasted for the whole test."""
     feed = ImageFeed()
     _, feed.image = build.replay(EMPTY, *(build.broker(1),) * (offset + 1))
     assert feed.image.provenance.offset == offset

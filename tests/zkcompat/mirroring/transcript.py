@@ -123,9 +123,7 @@ class Machine:
         self.mirror: Mirror | None = None
         self.scope = trio.CancelScope()
         self.reads = 0
-        self.doubts: dict[
-            int, bool
-        ] = {}  # which request from now on, and whether it is carried out
+        self.doubts: dict[int, bool] = {}  # by request number: whether it is executed
         self.asked = 0
         self.answer: str | None = None
         self.companion = Companion(self._note)

@@ -122,8 +122,8 @@ async def test_wrong_password_is_reported(secured):
             assert not await keeper.wait_connected(0.1)
 
 
-# RFC 2831, section 4: its uri is replaced by ZooKeeper's, so the digests differ. The JDK's own server computed these,
-# and accepted them.
+# RFC 2831, section 4: its uri is replaced by ZooKeeper's, so the digests differ. The JDK's own server computed these
+# digests, and accepted them.
 CHALLENGE = (
     b'realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",qop="auth",charset=utf-8,algorithm=md5-sess'
 )

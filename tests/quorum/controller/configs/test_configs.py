@@ -321,7 +321,7 @@ def test_request_has_bounded_configs_per_resource():
 
 
 def test_undeclared_configs_of_a_broker_are_bounded():
-    """Each check of a broker's configs iterates over them."""
+    """Each check of a broker's configs iterates over its undeclared configs too."""
     stored = image_of(*(config(f"k{i}", "1", (BROKER, "")) for i in range(999)), base=IMAGE)
     one, two = ("x", SET, "1"), ("y", SET, "1")
     declared = ("log.retention.ms", SET, "5")

@@ -186,7 +186,8 @@ UNCLEAN = config("unclean.leader.election.enable", "true")
         [config("unclean.leader.election.enable", "true", (4, ""))],
         [
             config("unclean.leader.election.enable", "false", (4, "")),
-            config("unclean.leader.election.enable", "true", (4, "1")),  # of this controller
+            # the config of this controller
+            config("unclean.leader.election.enable", "true", (4, "1")),
         ],
     ],
 )
