@@ -71,10 +71,11 @@ class FaultSet:
             self._rules_changed()
             return rule
 
-    def add_plan(self, plan: FaultPlan) -> None:
-        """Adds the rules of a plan, and takes its seed."""
+    def add_plan(self, plan: FaultPlan, *, with_seed: bool = True) -> None:
+        """Adds the rules of a plan, and takes its seed unless `with_seed` is false."""
         with self.changed:
-            self.seed = plan.seed
+            if with_seed:
+                self.seed = plan.seed
             for rule in plan.rules:
                 self.add_rule(rule)
 

@@ -49,12 +49,11 @@ class KafkaFaults:
 
     def add_plan(self, plan: str, /, **values: Any) -> list[AddedRule]:
         """Adds the rules of a ready plan, such as `add_plan("commit-answered-late", group="billing", delay=5)`; the
-        values replace those of the same keys in its rules, and `name` replaces the plan's name in their names.
+        values replace those of the same keys in its rules, and `name` replaces the plan's name in their names. The seed
+        stays.
         """
         found = ready_plan(plan, **values)
-        with self._rules.changed:
-            for rule in found.rules:
-                self._rules.add_rule(rule)
+        self._rules.add_plan(found, with_seed=False)
         return self._added(found)
 
     def _added(self, plan: FaultPlan) -> list[AddedRule]:
