@@ -127,14 +127,14 @@ class BlockingConnection:
         try:
             return context.wrap_socket(self._socket, server_hostname=self.address[0])
         except TimeoutError as error:
-            raise RequestTimedOut(f"TLS: no answer from {_text(self.address)} in time") from error
+            raise RequestTimedOut(f"TLS: no answer from {self.address} in time") from error
         except OSError as error:
             # Only SSLError concerns trust; it is compared by name, because the module is imported only if TLS is used.
             refused = "SSL" in type(error).__name__
             kind = AuthenticationRefused if refused else ConnectionLost
-            raise kind(f"TLS with {_text(self.address)} failed: {error}") from error
+            raise kind(f"TLS with {self.address} failed: {error}") from error
         except ValueError as error:
-            raise ConnectionLost(f"TLS with {_text(self.address)} failed: {error}") from error
+            raise ConnectionLost(f"TLS with {self.address} failed: {error}") from error
 
     def _log_in(self, deadline: float) -> None:
         if self._security is None or self._security.sasl is None:
@@ -156,18 +156,14 @@ class BlockingConnection:
             return self._conversation.receive(self._receive(deadline))[1]
         except TimeoutError as error:
             self.close()
-            raise RequestTimedOut(f"no answer from {_text(self.address)} in time") from error
+            raise RequestTimedOut(f"no answer from {self.address} in time") from error
         except (OSError, RemoteProtocolError) as error:
             self.close()
             if "ALERT" in (
                 getattr(error, "reason", None) or ""
             ):  # an SSLError: a missing or wrong certificate
-                raise AuthenticationRefused(
-                    f"TLS with {_text(self.address)} failed: {error}"
-                ) from error
-            raise ConnectionLost(
-                f"the connection to {_text(self.address)} broke: {error}"
-            ) from error
+                raise AuthenticationRefused(f"TLS with {self.address} failed: {error}") from error
+            raise ConnectionLost(f"the connection to {self.address} broke: {error}") from error
 
     def _receive(self, deadline: float) -> memoryview:
         while (frame := self._frames.next_frame()) is None:
@@ -353,10 +349,10 @@ def _connect(address: Address, timeout: float) -> socket.socket:
         refused = all(isinstance(error, ConnectionRefusedError) for error in group.exceptions)
         kind = ConnectRefused if refused else ConnectionLost
         reason = group.exceptions[-1]
-        raise kind(f"cannot connect to {_text(address)}: {reason}") from reason
+        raise kind(f"cannot connect to {address}: {reason}") from reason
     # An invalid host name raises an error before any look-up.
     except (OSError, UnicodeError) as error:
-        raise ConnectionLost(f"cannot connect to {_text(address)}: {error}") from error
+        raise ConnectionLost(f"cannot connect to {address}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -364,10 +360,6 @@ def _connect(address: Address, timeout: float) -> socket.socket:
 def _left(deadline: float) -> float:
     """Returns the seconds until `deadline`; never zero, which would mean no wait."""
     return max(deadline - time.monotonic(), 0.001)
-
-
-def _text(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
 
 
 def _uniform() -> float:

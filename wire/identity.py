@@ -37,10 +37,15 @@ class SharePartitionKey(NamedTuple):
 
 
 class Address(NamedTuple):
-    """The host and port of a socket."""
+    """The host and port of a socket. Its text is HOST:PORT, with brackets around an IPv6 address, as
+    `parse_bootstrap` reads it.
+    """
 
     host: str
     port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 if TYPE_CHECKING:

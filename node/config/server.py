@@ -351,7 +351,7 @@ class ServerConfig(Mapping[str, Any]):
             if endpoint.host in {"0.0.0.0", "::"}:
                 raise ConfigError(
                     "advertised.listeners",
-                    f"{endpoint.name}://{endpoint.host}:{endpoint.port}",
+                    f"{endpoint.name}://{Address(endpoint.host, endpoint.port)}",
                     "clients cannot connect to this address",
                     origin=self.origins.get(
                         "advertised.listeners", self.origins.get("listeners", "")

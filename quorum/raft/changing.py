@@ -42,7 +42,7 @@ from trimaran.quorum.raft.types import (
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import NodeId, Offset
+from trimaran.wire.identity import Address, NodeId, Offset
 from trimaran.wire.text.endpoint import endpoints_problem
 
 
@@ -191,7 +191,8 @@ def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochRespon
     code, why = _OTHER_NODES.get(error, (ErrorCode.REQUEST_TIMED_OUT, f"answers {error.name}"))
     peer = state.peer_of(voter)
     raise _ChangeRefused(
-        code, f"The node at {peer.host}:{peer.port} is not voter {_full(voter.key)}: it {why}"
+        code,
+        f"The node at {Address(peer.host, peer.port)} is not voter {_full(voter.key)}: it {why}",
     )
 
 
@@ -443,7 +444,7 @@ def _check_endpoints(state: State, endpoints: tuple[VoterEndpoint, ...]) -> None
         raise _ChangeRefused(ErrorCode.INVALID_REQUEST, f"The voter's endpoints are invalid: {why}")
     if not _names_listener(state, endpoints):
         listed = ", ".join(
-            f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints
+            f"{endpoint.name}://{Address(endpoint.host, endpoint.port)}" for endpoint in endpoints
         )
         raise _ChangeRefused(
             ErrorCode.INVALID_REQUEST,

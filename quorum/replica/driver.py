@@ -108,7 +108,7 @@ class ClusterIdCheck:
             return
         self._addresses.add(Address(peer.host, peer.port))
         if 2 * len(self._addresses) > max(1, voter_count or len(self._identity.bootstrap)):
-            listed = ", ".join(f"{host}:{port}" for host, port in sorted(self._addresses))
+            listed = ", ".join(str(address) for address in sorted(self._addresses))
             raise WrongCluster(
                 f"this directory is of cluster {self._identity.cluster_id}, {listed} of another"
             )

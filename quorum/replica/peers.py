@@ -136,13 +136,15 @@ class Peers:
             with trio.fail_after(seconds):
                 connection = await peer_connection.connection()
         except trio.TooSlowError:
-            on_response(RequestTimedOut(f"no connection to {peer.host}:{peer.port} in {seconds} s"))
+            on_response(
+                RequestTimedOut(f"no connection to {Address(peer.host, peer.port)} in {seconds} s")
+            )
         except ConnectRefused as error:
             self._refused(peer)
             on_response(error)
         except CALL_ERRORS as error:
             if isinstance(error.__cause__, socket.gaierror):
-                address = f"{peer.host}:{peer.port}"
+                address = str(Address(peer.host, peer.port))
                 self._log.log(
                     events.QUORUM_PEER_HOST_UNKNOWN,
                     peer=peer.id,

@@ -86,8 +86,8 @@ def console(
     _ensure_guarded(address[0], is_guarded=bool(password), is_secure=tls is not None)
     cluster = _cluster(brokers, controllers, zookeeper, metrics, schemas)
     listener = start.listen_on(address)
-    told = listener.getsockname()
-    url = f"{'http' if tls is None else 'https'}://{start.text_of(told)}/"
+    told = identity.Address(*listener.getsockname()[:2])
+    url = f"{'http' if tls is None else 'https'}://{told}/"
     start.serve_console(
         cluster,
         listener,

@@ -81,7 +81,7 @@ def proxy(
         )
     else:
         proxy_process.serve_proxy(
-            settings, rules, lambda at: say(f"proxy at {at[0]}:{at[1]} in front of {upstream}")
+            settings, rules, lambda at: say(f"proxy at {at} in front of {upstream}")
         )
     for line in rules.trace.lines:
         say(line)

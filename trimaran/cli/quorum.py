@@ -26,7 +26,7 @@ from trimaran.errors import connecting
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.metadata import epochs as metadata_epochs
 from trimaran.quorum.observing import description
-from trimaran.wire import blocking, identity
+from trimaran.wire import blocking
 from trimaran.wire.client import bootstrap as client_bootstrap
 from trimaran.wire.client import errors
 from trimaran.wire.identity import Offset
@@ -136,11 +136,11 @@ def _no_majority(bootstrap: str) -> UserError | None:
     except ValueError:
         return None
     unreachable = []
-    for host, port in addresses:
+    for address in addresses:
         try:
-            blocking.BlockingConnection(identity.Address(host, port), timeout=1.0).close()
+            blocking.BlockingConnection(address, timeout=1.0).close()
         except (errors.ConnectionLost, errors.RequestTimedOut):
-            unreachable.append(f"{host}:{port}")
+            unreachable.append(str(address))
     if len(unreachable) == len(addresses):
         return None
     return connecting.no_quorum(unreachable, len(addresses), Exit.NO)

@@ -16,7 +16,7 @@ from trimaran.log.directories import meta_properties
 from trimaran.quorum.observing import description
 from trimaran.settings import node_config, properties
 from trimaran.wire.buffers import primitives
-from trimaran.wire.identity import NodeId
+from trimaran.wire.identity import Address, NodeId
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -51,7 +51,7 @@ def add(
         for advertised_controller_listener in settings.advertised_controller_listeners
     ]
     where = ", ".join(
-        f"{listener.name}://{listener.host}:{listener.port}" for listener in listeners
+        f"{listener.name}://{Address(listener.host, listener.port)}" for listener in listeners
     )
     what = f"add {_named(identity.node_id, identity.directory_id)} at {where}"
     node = (identity.cluster_id, NodeId(identity.node_id), identity.directory_id)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors.refused import check
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def broker_rows(
     return [
         {
             "id": broker.broker_id,
-            "address": f"{broker.host}:{broker.port}" if broker.host else "-",
+            "address": str(Address(broker.host, broker.port)) if broker.host else "-",
             "rack": broker.rack,
             "state": "fenced" if broker.is_fenced else "active",
             "leaders": leaders.get(broker.broker_id, 0),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trimaran.client import TIMEOUT_SECONDS
 from trimaran.errors import connecting
 from trimaran.errors.config import of_config
-from trimaran.errors.connecting import mechanisms_wanted, no_conversation, text_of, wants_login
+from trimaran.errors.connecting import mechanisms_wanted, no_conversation, wants_login
 from trimaran.errors.refused import UnknownName, refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.config_def import ConfigError
@@ -195,7 +195,7 @@ def _ensure_the_right_kind_listens(
         else:
             serves_clients = MetadataRequest.KEY in connection.negotiated.versions
             if serves_clients is of_controllers:
-                raise _wrong_kind(text_of(address), is_broker=serves_clients)
+                raise _wrong_kind(str(address), is_broker=serves_clients)
             if security is None or security.sasl is None:
                 _ensure_no_login_is_wanted(client, address, security, of_controllers=of_controllers)
             return

@@ -61,7 +61,7 @@ def described_or_none(
                 "type": kind.name,
                 **found,
                 "coordinator": None if address is None else nodes.get(address),
-                "coordinator_address": None if address is None else f"{address[0]}:{address[1]}",
+                "coordinator_address": None if address is None else str(address),
             }
     return None
 

@@ -11,7 +11,7 @@ from trimaran.quorum.observing.description import describe_quorum_and_nodes
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Address, Offset
 from trimaran.wire.messages.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def replica_rows(
     """
     listeners = {
         node.node_id: [
-            f"{listener.name}://{listener.host}:{listener.port}" for listener in node.listeners
+            f"{listener.name}://{Address(listener.host, listener.port)}"
+            for listener in node.listeners
         ]
         for node in nodes
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.consumer_groups import found_group, operations_of, refuse_consumed
 from trimaran.client.group_offsets import committed_offsets, lag_in_records
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, end_offsets
-from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Address, Offset, TopicPartition
 from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _member(member: Any) -> dict[str, Any]:
         "epoch": member.member_epoch,
         "rack": member.rack_id,
         "process": member.process_id,
-        "endpoint": None if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+        "endpoint": None if endpoint is None else str(Address(endpoint.host, endpoint.port)),
         "topology_epoch": member.topology_epoch,
         "classic": member.is_classic,
         "tags": {tag.key: tag.value for tag in member.client_tags},

@@ -7,7 +7,6 @@ import socket
 import ssl
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
 
 import trio
 
@@ -31,14 +30,8 @@ def listen_on(address: Address) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, error.strerror, text_of(address)) from error
+        raise OSError(error.errno, error.strerror, str(Address(*address[:2]))) from error
     return listener
-
-
-def text_of(address: tuple[Any, ...]) -> str:
-    """Returns an address such as `127.0.0.1:8090`, with brackets for IPv6."""
-    host, port = address[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def serve_console(

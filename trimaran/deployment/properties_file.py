@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.identity import NodeId
+from trimaran.wire.identity import Address, NodeId
 
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigKey
@@ -42,7 +42,7 @@ def properties_file(
             "write --roles controller, --roles broker or --roles broker,controller",
             exit_code=Exit.USAGE,
         )
-    listeners = [f"PLAINTEXT://{host}:{port}"] if "broker" in roles else []
+    listeners = [f"PLAINTEXT://{Address(host, port)}"] if "broker" in roles else []
     if "controller" in roles:
         listeners.append(f"CONTROLLER://{_own(controllers, host)}")
     essential = {

@@ -37,15 +37,11 @@ COMMAND_CONFIG_OPTION = "--command-config"
 ZOOKEEPER_WORD, ZOOKEEPER_SAYS = b"srvr", b"Zookeeper version"
 
 
-def text_of(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
-
-
 def no_conversation(
     address: Address, error: ConnectionLost, security: ClientSecurity | None
 ) -> UserError:
     """Returns the error for a first connection to `address` that failed permanently, before any request."""
-    where = text_of(address)
+    where = str(address)
     if isinstance(error, AuthenticationRefused):
         return not_authenticated(where, error)
     if isinstance(error, ConnectRefused):
@@ -70,7 +66,7 @@ def no_conversation(
 def _not_kafka(
     address: Address, error: ConnectionLost, security: ClientSecurity | None
 ) -> UserError:
-    where = text_of(address)
+    where = str(address)
     if security is not None and security.tls is not None:
         if _speaks_plain_kafka(address):
             return _plain_listener(where, error)
@@ -105,7 +101,7 @@ def _not_kafka(
 def wants_login(address: Address, mechanisms: list[str]) -> UserError:
     """Returns the error of a listener that requires a login, for a client without one."""
     return UserError(
-        f"{text_of(address)} requires a login",
+        f"{address} requires a login",
         f"it is a SASL listener that accepts {', '.join(mechanisms)}",
         f"use {COMMAND_CONFIG_OPTION} FILE with security.protocol=SASL_…, sasl.mechanism and sasl.jaas.config",
         exit_code=Exit.REFUSED,
@@ -168,8 +164,8 @@ def timed_out(
     of_controllers: bool,
 ) -> UserError:
     """Returns the error for a request without a response, after the cluster had responded before."""
-    gone = [text_of(address) for address in addresses if not _speaks_kafka(address, security)]
-    listed = ",".join(map(text_of, addresses))
+    gone = [str(address) for address in addresses if not _speaks_kafka(address, security)]
+    listed = ",".join(map(str, addresses))
     if len(gone) == len(addresses):
         if isinstance(error.__cause__, ConnectRefused):
             return nothing_listens(listed, error.__cause__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from trimaran.errors.connecting import PROBE_SECONDS, nothing_listens, text_of
+from trimaran.errors.connecting import PROBE_SECONDS, nothing_listens
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.identity import Address
@@ -35,7 +35,7 @@ def _addresses(connect: str) -> list[Address]:
 
 
 def _failure(address: Address) -> UserError | None:
-    where = text_of(address)
+    where = str(address)
     try:
         with socket.create_connection(address, PROBE_SECONDS) as connection:
             connection.sendall(_WORD)

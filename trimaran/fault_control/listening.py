@@ -72,7 +72,7 @@ def open_control(listen: str, token_file: Path | None = None) -> Iterator[Contro
     """
     address, token = checked_listening(listen)
     with start.listen_on(address) as listener:
-        told = start.text_of(listener.getsockname())
+        told = str(Address(*listener.getsockname()[:2]))
         path = token_file or private_directory() / f"control-{told.rpartition(':')[2]}.token"
         write_private(path, token)
         try:

@@ -47,9 +47,9 @@ def serve_proxy(settings: ProxySettings, faults: FaultSet, listen: str, on_ready
     """
     with open_control(listen) as control:
         proxy = open_proxy(settings, faults)
-        ready = control.ready(start.text_of(proxy.address))
+        ready = control.ready(str(proxy.address))
         kafka = KafkaAt(
-            ",".join(map(start.text_of, settings.upstream)), ClientSecurity(settings.upstream_tls)
+            ",".join(map(str, settings.upstream)), ClientSecurity(settings.upstream_tls)
         )
         app = serving.application(ControlledKafka(ready.bootstrap, kafka, faults), control.token)
         trio.run(_serve, app, control, proxy, partial(on_ready, ready), wait_for_signal)

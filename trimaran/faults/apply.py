@@ -132,7 +132,7 @@ class RuleApplication:
                 return f"{fault} leaders"
             case AdvertiseAddress(address):
                 self.fate.edits.append(lambda response: response_edits.advertise(response, address))
-                return f"advertise {address.host}:{address.port}"
+                return f"advertise {address}"
             case CorruptRecords(side):
                 self._edit(
                     side,

@@ -72,7 +72,7 @@ class FaultProxy:
         own = {self._settings.listen, self.address, listener.address}
         if own & set(self._settings.upstream):
             self.close()
-            raise ProxyLoop(f"the upstream {self.address.host}:{self.address.port} is the proxy")
+            raise ProxyLoop(f"the upstream {self.address} is the proxy")
         return self
 
     def close(self) -> None:

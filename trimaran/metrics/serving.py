@@ -105,7 +105,7 @@ async def serving_metrics(address: Address, monitor: Monitor) -> AsyncIterator[M
     try:
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+        raise OSError(error.errno, error.strerror, str(address)) from error
     server = MetricsServer(monitor, Address(*listeners[0].socket.getsockname()[:2]))
     async with trio.open_nursery() as nursery:
         for listener in listeners:

@@ -23,8 +23,7 @@ class ProxyThread:
         self._thread = threading.Thread(target=self._main, name="proxy", daemon=True)
         self._thread.start()
         self._token = self._started.result(STOP_SECONDS)
-        host, port = self._proxy.address
-        self.bootstrap = f"{host}:{port}"
+        self.bootstrap = str(self._proxy.address)
 
     def stop(self) -> None:
         """Returns when the proxy has ended, and its connections with it."""

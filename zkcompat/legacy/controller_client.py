@@ -51,7 +51,7 @@ class ControllerClient:
             RemoteProtocolError,
             VersionMismatch,
         ) as error:
-            raise UndecidedError(f"controller at {address[0]}:{address[1]}: {error}") from error
+            raise UndecidedError(f"controller at {Address(*address[:2])}: {error}") from error
 
 
 async def committed_offset(controller: ControllerClient) -> Offset:

@@ -72,14 +72,14 @@ async def find_cluster_id(
                 try:
                     return await _ask_cluster_id(host, port, security)
                 except AuthenticationRefused as error:
-                    raise AuthenticationRefused(f"{host}:{port}: {error}") from error
+                    raise AuthenticationRefused(f"{Address(host, port)}: {error}") from error
                 except (
                     ConnectionLost,
                     RequestTimedOut,
                     VersionMismatch,
                     RemoteProtocolError,
                 ) as error:
-                    problem = f"{host}:{port}: {error}"
+                    problem = f"{Address(host, port)}: {error}"
             await trio.sleep(backoff.failed())
     raise QuorumUnreachableError(f"no controller answers ({problem})")
 

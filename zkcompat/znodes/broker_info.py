@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import BrokerId
+from trimaran.wire.identity import Address, BrokerId
 from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
@@ -25,8 +25,7 @@ class ListenerAddress:
     security_protocol: int
 
     def connection_string(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.name}://{host}:{self.port}"
+        return f"{self.name}://{Address(self.host, self.port)}"
 
 
 @dataclass(frozen=True, slots=True)

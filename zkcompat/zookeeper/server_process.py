@@ -23,6 +23,7 @@ from pathlib import Path
 from trimaran.node.runtime.java import javas
 from trimaran.node.runtime.parent_death import end_with_parent
 from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.wire.identity import Address
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 # Jars for TLS, which ZooKeeper delegates to Netty; a server with users needs Netty's classes, too.
@@ -68,7 +69,7 @@ class ZooKeeperProcess:
     @property
     def connect(self) -> str:
         """Returns the value for `zookeeper.connect`."""
-        return f"{self.host}:{self.port}"
+        return str(Address(self.host, self.port))
 
     def running(self) -> bool:
         return self._process.poll() is None
@@ -181,7 +182,7 @@ def four_letter_word(host: str, port: int, word: bytes, timeout: float = 1.0) ->
         while piece := connection.recv(65536):
             answer += piece
             if len(answer) > WORD_BYTES_MAX:
-                raise OSError(f"{host}:{port} answers {word!r} without end")
+                raise OSError(f"{Address(host, port)} answers {word!r} without end")
     return answer.decode("utf-8", "replace")
 
 

@@ -19,7 +19,7 @@ from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import NEVER, Moment, WalkStep, seconds_between
 from trimaran.spark.kafka_metadata.topic_histories.partitions import BROKER_RECORDS
 from trimaran.wire.buffers.primitives import uuid_to_text
-from trimaran.wire.identity import BrokerId
+from trimaran.wire.identity import Address, BrokerId
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -50,7 +50,7 @@ COLUMNS = (
            "registered, restarted (a new incarnation), unfenced, fenced, controlled_shutdown, changed, unregistered, "
            "snapshot"),
     Column("endpoints", STRINGS,
-           lambda row: [ f"{listener.name}://{listener.host}:{listener.port}" for listener in row.broker.listeners ],
+           lambda row: [f"{each.name}://{Address(each.host, each.port)}" for each in row.broker.listeners],
            "PROTOCOL-NAME://host:port", "RegisterBrokerRecord.endPoints"),
     Column("log_dirs", STRINGS, lambda row: list(map(uuid_to_text, row.broker.directories)),
            "ids of its log directories", "RegisterBrokerRecord.logDirs"),

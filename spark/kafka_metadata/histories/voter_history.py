@@ -22,7 +22,7 @@ from trimaran.spark.data_source.columns import (
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
-from trimaran.wire.identity import NodeId
+from trimaran.wire.identity import Address, NodeId
 from trimaran.wire.messages.control import LeaderChangeMessage, VotersRecord
 
 # fmt: off
@@ -79,7 +79,7 @@ class VoterHistoryFold(EventFold):
                     {
                         NodeId(v.voter_id): VoterState(
                             v.voter_directory_id,
-                            tuple(f"{e.name}://{e.host}:{e.port}" for e in v.endpoints),
+                            tuple(f"{e.name}://{Address(e.host, e.port)}" for e in v.endpoints),
                         )
                         for v in record.voters
                     },

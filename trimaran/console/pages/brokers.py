@@ -11,7 +11,7 @@ from trimaran.console.page import NotHere, Page, PageRequest, Row, table
 from trimaran.errors.user_error import UserError
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import BrokerId
+from trimaran.wire.identity import Address, BrokerId
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -89,7 +89,8 @@ def _registration(question: PageRequest) -> dict[str, Any]:
             "epoch": found.epoch,
             "incarnation_id": uuid_to_text(found.incarnation_id),
             "listeners": [
-                f"{listener.name}://{listener.host}:{listener.port}" for listener in found.listeners
+                f"{listener.name}://{Address(listener.host, listener.port)}"
+                for listener in found.listeners
             ],
             "in_controlled_shutdown": found.in_controlled_shutdown,
             "directories": [uuid_to_text(directory) for directory in found.directories],

@@ -120,7 +120,7 @@ class NodeConnection:
         self._held: deque[_Held] | None = None
         self._places = trio.Semaphore(IN_FLIGHT_MAX)
         self._why: Exception = ConnectionLost(
-            f"the connection to {address[0]}:{address[1]} was closed"
+            f"the connection to {Address(*address[:2])} was closed"
         )
 
     @property
@@ -266,7 +266,7 @@ class NodeConnection:
 
     @property
     def _name(self) -> str:
-        return f"{self.address[0]}:{self.address[1]}"
+        return str(self.address)
 
     def _check_open(self) -> None:
         waiting = self._conversation.unanswered_count + len(self._held or ())
@@ -386,8 +386,8 @@ async def connect(
         cause = failures[-1]
         refused = all(error.errno == errno.ECONNREFUSED for error in failures)
         kind_of_error = ConnectRefused if refused else ConnectionLost
-        raise kind_of_error(f"cannot connect to {host}:{port}: {cause.strerror}") from cause
-    raise ConnectionLost(f"cannot connect to {host}:{port} in {timeout} s")
+        raise kind_of_error(f"cannot connect to {Address(host, port)}: {cause.strerror}") from cause
+    raise ConnectionLost(f"cannot connect to {Address(host, port)} in {timeout} s")
 
 
 async def connect_endpoint(
@@ -409,17 +409,17 @@ async def connect_endpoint(
         endpoint = TlsEndpoint(sock, security.tls, server_name=host)
     except (OSError, ValueError) as error:  # reset, or no certificate can have this name
         sock.close()
-        raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
+        raise ConnectionLost(f"TLS with {Address(host, port)} failed: {error}") from error
     try:
         with trio.fail_after(timeout):
             await endpoint.handshake()
     except ssl.SSLError as error:
         await endpoint.aclose()
-        raise AuthenticationRefused(f"TLS with {host}:{port} failed: {error}") from error
+        raise AuthenticationRefused(f"TLS with {Address(host, port)} failed: {error}") from error
     except (OSError, trio.TooSlowError) as error:
         await endpoint.aclose()
         why = error if isinstance(error, OSError) else f"no handshake in {timeout} s"
-        raise ConnectionLost(f"TLS with {host}:{port} failed: {why}") from error
+        raise ConnectionLost(f"TLS with {Address(host, port)} failed: {why}") from error
     except BaseException:
         await endpoint.aclose()
         raise

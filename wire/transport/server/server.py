@@ -85,7 +85,7 @@ class Listener:
         try:
             sock = _listening_socket(host, port, backlog)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+            raise OSError(error.errno, error.strerror, str(Address(host, port))) from error
         return cls(name, sock, security, for_nodes)
 
     @property
