@@ -14,7 +14,7 @@ from tests.source_files import asserts, parsed, source_file
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
     *("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench"),
-    "distributions",
+    *("distributions", "release"),
 )
 BODY_LINES_MAX = 70
 FILE_LINES_MAX = 500
