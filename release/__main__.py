@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from release import artifacts
-from release.changelog import Refused, cut, parse_version, sections
+from release.changelog import ReleaseRefused, cut, parse_version, sections
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGE = "trimaran"
@@ -30,7 +30,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     options = ("--no-isolation",) if chosen.no_isolation else ()
     try:
         _release(root, chosen.version, options, dry=chosen.dry_run)
-    except Refused as error:
+    except ReleaseRefused as error:
         print(f"dev release: {error}", file=sys.stderr)
         return 2
     except subprocess.CalledProcessError as error:
@@ -46,7 +46,7 @@ def _release(root: Path, version: str, options: tuple[str, ...], *, dry: bool) -
     changelog = cut_changelog(root, version, at)
     if not dry:
         if named := changes(root):
-            raise Refused(f"these files are not committed: {', '.join(named)}")
+            raise ReleaseRefused(f"these files are not committed: {', '.join(named)}")
         commit_and_tag(root, version, changelog)
     out = root / "build" / "release" / version
     shutil.rmtree(out, ignore_errors=True)
@@ -69,12 +69,12 @@ def cut_changelog(root: Path, version: str, at: datetime) -> str:
     """Returns the changelog of the release.
 
     Raises:
-        Refused: the version, the changelog or an existing tag does not allow it.
+        ReleaseRefused: the version, the changelog or an existing tag does not allow it.
     """
     parse_version(version)
     tags = artifacts.run("git", "-C", root, "tag", "--list", f"v{version}").split()
     if tags:
-        raise Refused(
+        raise ReleaseRefused(
             f"the tag v{version} exists: check it out and build it, or choose another one"
         )
     return cut((root / "CHANGELOG.md").read_text(), version, at.date())

@@ -18,7 +18,7 @@ from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from release.changelog import Refused
+from release.changelog import ReleaseRefused
 
 _PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>\S+)", re.MULTILINE)
 
@@ -35,7 +35,7 @@ def bill(name: str, version: str, locked: Mapping[str, str], at: datetime) -> st
     same input gives the same bytes.
 
     Raises:
-        Refused: a package has no version in `locked`, or is not installed, so its needs are unknown.
+        ReleaseRefused: a package has no version in `locked`, or is not installed, so its needs are unknown.
     """
     own = _component(name, version, ComponentType.APPLICATION)
     components = {name: own}
@@ -43,7 +43,7 @@ def bill(name: str, version: str, locked: Mapping[str, str], at: datetime) -> st
     for package in sorted(needed.keys() - {name}):
         pinned = version if package == "trimaran" else locked.get(package)
         if pinned is None:
-            raise Refused(f"constraints.txt has no version of {package}: add it")
+            raise ReleaseRefused(f"constraints.txt has no version of {package}: add it")
         components[package] = _component(package, pinned, ComponentType.LIBRARY)
     result = Bom(
         components=[component for component in components.values() if component is not own],
@@ -72,7 +72,7 @@ def _component(name: str, version: str, kind: ComponentType) -> Component:
 
 
 def _closure(name: str) -> dict[str, list[str]]:
-    """Returns the packages that each package needs, beginning with `name`, for any extra that is asked for."""
+    """Returns the needs of each package, beginning with `name`, with those of the extras that any of them names."""
     extras = {"trimaran": {"all"}}
     found: dict[str, list[str]] = {}
     todo = [name]
@@ -94,7 +94,9 @@ def _requirements(package: str, extras: Iterable[str]) -> Iterator[Requirement]:
     try:
         lines = requires(package) or []
     except PackageNotFoundError:
-        raise Refused(f"{package} is not installed: run ./dev setup, or pip install it") from None
+        raise ReleaseRefused(
+            f"{package} is not installed: run ./dev setup, or pip install it"
+        ) from None
     for requirement in map(Requirement, lines):
         marker = requirement.marker
         if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras)):

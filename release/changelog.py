@@ -10,7 +10,7 @@ _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 _UNRELEASED = "Unreleased"
 
 
-class Refused(Exception):
+class ReleaseRefused(Exception):
     """A release that cannot be made; the text says why and what to do."""
 
 
@@ -18,11 +18,11 @@ def parse_version(version: str) -> tuple[int, ...]:
     """Returns the numbers of a version such as 0.2.0.
 
     Raises:
-        Refused: it is not of that form.
+        ReleaseRefused: it is not of that form.
     """
     if found := _VERSION.fullmatch(version):
         return tuple(map(int, found.groups()))
-    raise Refused(f"{version!r} is not a version: use MAJOR.MINOR.PATCH, such as 0.2.0")
+    raise ReleaseRefused(f"{version!r} is not a version: use MAJOR.MINOR.PATCH, such as 0.2.0")
 
 
 def sections(text: str) -> dict[str, str]:
@@ -40,15 +40,17 @@ def cut(text: str, version: str, day: date) -> str:
     Apache Kafka in the heading stays with both.
 
     Raises:
-        Refused: there are no unreleased changes, or a release is as new as `version`.
+        ReleaseRefused: there are no unreleased changes, or a release is as new as `version`.
     """
     number = parse_version(version)
     released = [name for name in sections(text) if name != _UNRELEASED]
     newest = max(released, key=parse_version, default="")
     if newest and number <= parse_version(newest):
-        raise Refused(f"{version} does not follow {newest}, the newest release in CHANGELOG.md")
+        raise ReleaseRefused(
+            f"{version} does not follow {newest}, the newest release in CHANGELOG.md"
+        )
     if not sections(text).get(_UNRELEASED):
-        raise Refused("CHANGELOG.md has no changes below [Unreleased]: describe them first")
+        raise ReleaseRefused("CHANGELOG.md has no changes below [Unreleased]: describe them first")
     heading = next(found for found in _HEADING.finditer(text) if found["name"] == _UNRELEASED)
     both = f"{heading[0]}\n\n## [{version}] - {day.isoformat()}{heading['rest']}"
     return text[: heading.start()] + both + text[heading.end() :]

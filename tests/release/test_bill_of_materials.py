@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from release.bill_of_materials import bill, pins
-from release.changelog import Refused
+from release.changelog import ReleaseRefused
 
 LOCKED = pins(Path(__file__).resolve().parents[2].joinpath("constraints.txt").read_text())
 AT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -52,5 +52,5 @@ def test_bill_of_plugin_names_trimaran_itself():
 
 def test_package_without_locked_version_is_refused():
     fewer = {name: version for name, version in LOCKED.items() if name != "trio"}
-    with pytest.raises(Refused, match=r"no version of trio: add it"):
+    with pytest.raises(ReleaseRefused, match=r"no version of trio: add it"):
         bill("trimaran", "0.2.0", fewer, AT)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from release.changelog import Refused, cut, parse_version, sections
+from release.changelog import ReleaseRefused, cut, parse_version, sections
 
 DAY = date(2026, 12, 1)
 FIRST = """\
@@ -39,20 +39,20 @@ def test_second_cut_keeps_the_first_release():
 
 
 def test_cut_without_changes_is_refused():
-    with pytest.raises(Refused, match="no changes below"):
+    with pytest.raises(ReleaseRefused, match="no changes below"):
         cut(cut(FIRST, "0.2.0", DAY), "0.3.0", DAY)
 
 
 @pytest.mark.parametrize("version", ["0.2.0", "0.1.9", "0.1.10"])
 def test_cut_below_newest_release_is_refused(version):
     text = cut(FIRST, "0.2.0", DAY).replace("4.4)\n", "4.4)\n\n- More.\n", 1)
-    with pytest.raises(Refused, match=r"does not follow 0\.2\.0"):
+    with pytest.raises(ReleaseRefused, match=r"does not follow 0\.2\.0"):
         cut(text, version, DAY)
 
 
 @pytest.mark.parametrize("version", ["", "1", "1.2", "v1.2.3", "1.2.3rc1", "01.2.3", "1.2.3\n"])
 def test_text_that_is_no_version_is_refused(version):
-    with pytest.raises(Refused, match="use MAJOR"):
+    with pytest.raises(ReleaseRefused, match="use MAJOR"):
         parse_version(version)
 
 

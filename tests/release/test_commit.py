@@ -7,7 +7,7 @@ import pytest
 
 from release import __main__ as release
 from release import artifacts
-from release.changelog import Refused
+from release.changelog import ReleaseRefused
 
 CHANGELOG = "# Changelog\n\n## [Unreleased]\n\n- A thing.\n"
 
@@ -37,7 +37,7 @@ def test_release_commits_changelog_and_tags_it(repository):
     release.commit_and_tag(repository, "0.2.0", changelog)
     assert "## [0.2.0] - 2026-12-01\n" in git(repository, "show", "v0.2.0:CHANGELOG.md")
     assert release.changes(repository) == []
-    with pytest.raises(Refused, match=r"tag v0\.2\.0 exists"):
+    with pytest.raises(ReleaseRefused, match=r"tag v0\.2\.0 exists"):
         release.cut_changelog(repository, "0.2.0", at)
 
 

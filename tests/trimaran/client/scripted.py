@@ -1,9 +1,10 @@
 """A client with scripted responses, and topics of a cluster of three brokers."""
 
 from trimaran.wire.client.destinations import CoordinatorNode
+from trimaran.wire.identity import Address
 from trimaran.wire.messages import metadata
 
-BROKERS = {1: ("a", 1), 2: ("b", 2), 3: ("c", 3)}
+BROKERS = {1: Address("a", 1), 2: Address("b", 2), 3: Address("c", 3)}
 
 
 class Routing:

@@ -34,6 +34,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -78,7 +79,7 @@ def at(*served):
     """Yields an address for each of `served`: of a server that listens, or one that refuses connections."""
     with contextlib.ExitStack() as stack:
         addresses = [
-            stack.enter_context(nobody() if server is nobody else listening(server))
+            Address(*stack.enter_context(nobody() if server is nobody else listening(server)))
             for server in served
         ]
         SILENT.update(
@@ -417,14 +418,14 @@ def test_invalid_address_is_reported_with_its_option(text, of_controllers):
 def test_unknown_host_is_named(monkeypatch):
     unknown = socket.gaierror(-2, "Name or service not known")
     lost = _caused(ConnectionLost("cannot connect"), unknown)
-    assert error_text(connecting.no_conversation(("nowhere", 1), lost, None)) == (
+    assert error_text(connecting.no_conversation(Address("nowhere", 1), lost, None)) == (
         "error: the host name nowhere is not known\n"
         "  why: Name or service not known\n"
         "  fix: check the spelling of the address\n"
         "  exit code: CANNOT_CONNECT"
     )
     lost = _caused(ConnectionLost("cannot connect"), socket.gaierror())
-    assert connecting.no_conversation(("nowhere", 1), lost, None).why == "cannot connect"
+    assert connecting.no_conversation(Address("nowhere", 1), lost, None).why == "cannot connect"
 
 
 @pytest.mark.parametrize("served", [broker(), None])

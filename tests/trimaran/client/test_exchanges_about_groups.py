@@ -27,7 +27,7 @@ from trimaran.client.reader import PartitionReader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Address, TopicPartition
 from trimaran.wire.messages import (
     consumer_group_describe,
     describe_groups,
@@ -396,6 +396,6 @@ def _coordinator_of_a_described_group():
 
     return exchanges(
         exchange(lambda client: with_routes(client, None), classic()),
-        exchange(lambda client: with_routes(client, ("x", 9)), classic()),
-        exchange(lambda client: with_routes(client, ("c", 3)), classic()),
+        exchange(lambda client: with_routes(client, Address("x", 9)), classic()),
+        exchange(lambda client: with_routes(client, Address("c", 3)), classic()),
     )

@@ -25,7 +25,7 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Address, TopicPartition
 from trimaran.wire.messages import (
     add_partitions_to_txn,
     describe_configs,
@@ -334,7 +334,7 @@ def test_refused_partition_prevents_writing():
     assert len(client.asked) == 2
 
 
-HERE = ("127.0.0.1", 1)
+HERE = Address("127.0.0.1", 1)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from trimaran.quorum.metadata.acls import Acl
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages import (
     consumer_group_describe,
     describe_acls,
@@ -74,7 +75,7 @@ def test_broker_0_leads_as_any_other():
     assert [row["min_isr"] for row in rows_of(topics, [])] == [None, None]
     asked = []
     client = Client(leaders={("t", 0): LeaderOf(0, 0)}, topics=topics)
-    client.routing.nodes = {0: ("a", 1)}
+    client.routing.nodes = {0: Address("a", 1)}
     client.call = lambda *request, **_: (
         asked.append(request) or (_ for _ in ()).throw(RequestTimedOut("late"))
     )

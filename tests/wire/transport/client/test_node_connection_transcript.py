@@ -15,6 +15,7 @@ from tests.wire.transport.in_order import check_steps, run_in_order
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.client.errors import AuthenticationRefused, ConnectionLost, ConnectRefused
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from trimaran.wire.messages.header import decode_request_header, encode_response
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -134,7 +135,7 @@ class Scene:
         self.told.clear()
         self.scope = trio.CancelScope()
         self.endpoint = Endpoint(self.told_line)
-        self.connection = NodeConnection(self.endpoint, ("node", 9092), "me")
+        self.connection = NodeConnection(self.endpoint, Address("node", 9092), "me")
         self.security = PLAINTEXT
         if "sasl" in words:
             self.security = ClientSecurity(None, PlainCredentials("u", "p"))
@@ -284,7 +285,7 @@ async def test_answers_let_others_run_after_every_thirty_two(monkeypatch):
     answered = []
     async with trio.open_nursery() as nursery:
         endpoint = Endpoint(lambda text: None)
-        connection = NodeConnection(endpoint, ("node", 1), None)
+        connection = NodeConnection(endpoint, Address("node", 1), None)
         nursery.start_soon(connection.run)
         nursery.start_soon(connection.negotiate)
         await wait_all_tasks_blocked()
@@ -413,7 +414,7 @@ async def test_tls_that_fails_closes_and_says_why(autojump_clock, monkeypatch, k
 
 
 async def test_login_is_renewed_after_85_percent_of_life(autojump_clock, monkeypatch):
-    connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
+    connection = NodeConnection(Endpoint(lambda _: None), Address("node", 9092), "me")
     credentials, logins = PlainCredentials("alice", "secret"), []
     lives = [2_000_000, 0]
 
@@ -433,7 +434,7 @@ async def test_login_is_renewed_after_85_percent_of_life(autojump_clock, monkeyp
 
 async def test_request_after_slow_one_is_sent_at_once():
     endpoint = Endpoint(lambda _: None)
-    connection = NodeConnection(endpoint, ("node", 1), None)
+    connection = NodeConnection(endpoint, Address("node", 1), None)
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
@@ -457,7 +458,7 @@ async def test_request_after_slow_one_is_sent_at_once():
 
 
 async def test_closed_connection_ends_at_once():
-    connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
+    connection = NodeConnection(Endpoint(lambda _: None), Address("node", 9092), "me")
     assert not connection.closed.is_set()
     connection.close()
     assert connection.closed.is_set()
