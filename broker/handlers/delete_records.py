@@ -59,11 +59,11 @@ def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> Dele
 def delete_records(
     request: DeleteRecordsRequest, ctx: DataContext, _call: Call
 ) -> Handling[DeleteRecordsResponse]:
-    offsets = {
-        TopicPartition(topic.name, wanted.partition_index): wanted.offset
-        for topic in request.topics
-        for wanted in topic.partitions
-    }
+    offsets = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            offsets[TopicPartition(topic.name, wanted.partition_index)] = wanted.offset
+            yield None
     yield from opening(ctx.partitions, list(offsets))
     late = yield from _flushed(offsets, ctx)
     waits: list[WatermarkWait] = []
@@ -79,6 +79,7 @@ def delete_records(
             )
             yield None
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+        yield None  # a topic may have no partition
     yield Wait(partial(wait_for_all, waits, request.timeout_ms / 1000))
     for wait in waits:
         assert isinstance(wait.result, DeleteRecordsPartitionResult)

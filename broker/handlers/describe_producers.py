@@ -78,6 +78,7 @@ def describe_producers(
             partitions.append(partition)
             yield None
         found.append(TopicResponse(name=topic.name, partitions=partitions))
+        yield None  # a topic may have no partition
     return DescribeProducersResponse(topics=found)
 
 

@@ -121,6 +121,7 @@ def list_offsets(
             partitions.append((yield from _offset(key, wanted, lookup)))
             yield None
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+        yield None  # a topic may have no partition
     return ListOffsetsResponse(topics=topics)
 
 

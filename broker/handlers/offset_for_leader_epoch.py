@@ -57,11 +57,11 @@ def _fail(
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: DataContext, call: Call
 ) -> Handling[OffsetForLeaderEpochResponse]:
-    keys = [
-        TopicPartition(topic.topic, partition.partition)
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    keys = []
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            keys.append(TopicPartition(topic.topic, wanted.partition))
+            yield None
     yield from opening(ctx.partitions, keys)
     room, results = call.room(), []
     for topic in request.topics:
@@ -72,6 +72,7 @@ def offset_for_leader_epoch(
             partitions.append(room.encoded(_end_offset(key, wanted, ctx)))
             yield None
         results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        yield None  # a topic may have no partition
     return OffsetForLeaderEpochResponse(topics=results)
 
 
