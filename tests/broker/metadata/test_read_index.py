@@ -10,7 +10,7 @@ import trio
 from tests.broker.calls import connection
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
-from trimaran.broker.metadata.read_index import SECONDS_MAX, ReadIndex
+from trimaran.broker.metadata.read_index import ReadIndex
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.controller.handlers.list_partition_reassignments import (
     list_partition_reassignments,
@@ -31,14 +31,14 @@ from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import declaration_of
 
-EPOCH = LeaderEpoch(3)
+EPOCH, SEEN_EPOCH = LeaderEpoch(3), LeaderEpoch(2)
 SEEN, CHANGED = Offset(40), Offset(41)
 READS = (describe_quorum, list_partition_reassignments)
 ANSWER = (1).to_bytes(4, "big") + bytes(16)  # the response to correlation id 1
 
 
 def image_at(offset: Offset) -> MetadataImage:
-    return MetadataImage(provenance=Provenance(offset, EPOCH, 0))
+    return MetadataImage(provenance=Provenance(offset, SEEN_EPOCH, 0))
 
 
 def fetched(high_watermark: int) -> FetchResponse:
@@ -54,13 +54,16 @@ class Leader:
         self.answer = answer
         self.is_seen = is_seen
         self.metadata = BrokerMetadata(image_at(SEEN))
+        self.changes = 0
         self.fetches: list[FetchRequest] = []
 
     async def call(self, request: Any, *, timeout: float) -> Any:  # noqa: ASYNC109
         del timeout
         await trio.lowlevel.checkpoint()
         if isinstance(request, EnvelopeRequest):
+            self.changes += 1
             return EnvelopeResponse(response_data=ANSWER)
+        assert self.changes == 1, "a high watermark of before the change"
         self.fetches.append(request)
         if isinstance(self.answer, KafkaError):
             raise self.answer
@@ -103,7 +106,7 @@ async def test_answer_to_read_does_not_wait(handler, autojump_clock):
 @pytest.mark.parametrize(
     ("answer", "seconds"),
     [
-        (fetched(CHANGED + 1), SECONDS_MAX),
+        (fetched(CHANGED + 1), 1.0),
         (fetched(CHANGED), 0),
         (fetched(-1), 0),
         (FetchResponse(error_code=ErrorCode.INVALID_REQUEST, responses=[]), 0),
@@ -123,4 +126,5 @@ async def test_leader_is_asked_without_waiting(autojump_clock):
     (partition,) = request.topics[0].partitions
     assert (request.topics[0].topic_id, request.replica_state.replica_id) == (TOPIC_ID, -1)
     assert (request.max_wait_ms, partition.current_leader_epoch) == (0, EPOCH)
-    assert (partition.fetch_offset, partition.last_fetched_epoch) == (SEEN + 1, EPOCH)
+    assert (partition.fetch_offset, partition.last_fetched_epoch) == (SEEN + 1, SEEN_EPOCH)
+    assert (request.max_bytes, partition.partition_max_bytes) == (1, 1)

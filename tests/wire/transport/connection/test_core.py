@@ -408,6 +408,24 @@ def test_failed_login_is_answered_late_and_closes():
         assert peer.core.deadline == NOW + LIMITS.half_closed_seconds + seconds
 
 
+def test_failed_login_counts_for_the_peers_address():
+    peer = sasl_peer()
+    with pytest.raises(CloseConnection, match="wrong"):
+        peer.core.respond_to_login(LoginAction(delayed=True, closes="wrong"), memoryview(b""))
+    failed = peer.service.counters.failed_logins
+    assert failed.delay(peer.info.local[0], 0.5, NOW) == 0.5
+    assert failed.delay(peer.info.peer[0], 0.5, NOW) == 1.0
+
+
+def test_connection_closed_during_delayed_failure_is_empty():
+    peer = sasl_peer()
+    with pytest.raises(CloseConnection, match="wrong"):
+        peer.core.respond_to_login(LoginAction(delayed=True, closes="wrong"), memoryview(b""))
+    assert len(peer.core.owed) == 1
+    peer.core.close()
+    assert len(peer.core.owed) == 0
+
+
 def test_steps_of_a_login_are_answered_at_once():
     peer = sasl_peer()
     core = peer.core

@@ -223,7 +223,11 @@ async def test_failed_login_is_answered_after_its_seconds(autojump_clock, answer
     core = ConnectionCore(ConnectionInfo(1, "A", ("10.0.0.1", 1), ("10.0.0.2", 2)), service)
     core.owe(DelayedFailure(answer, 2.5))
     turn = SimpleNamespace(slice_end=SimpleNamespace(then=print))
-    await Writer(SimpleNamespace(), core, turn)._drive_pending()
+    (failure,) = core.owed
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Writer(SimpleNamespace(), core, turn)._drive_pending)
+        await trio.sleep(2.4)
+        assert (failure.is_known, len(core.owed), core.unsent.size) == (False, 1, 0)
     assert trio.current_time() == 2.5
     assert not core.owed
     assert core.unsent.size == (0 if answer is None else 4)
