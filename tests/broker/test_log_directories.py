@@ -204,9 +204,7 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         )
 
 
-async def test_unplaced_replica_in_failing_directory_returns(
-    tmp_path,
-):
+async def test_unplaced_replica_in_failing_directory_returns(tmp_path, monkeypatch):
     """The replica is not lost: it leads again when the directory returns, even if a crash has removed its log, which
     had no records.
     """
@@ -219,6 +217,9 @@ async def test_unplaced_replica_in_failing_directory_returns(
             directory for directory in directories.all if directory is not directories.metadata
         )
         lost = {index for topic, index in data.partitions() if topic == "t"}
+        lifecycle, reported = broker.parts.lifecycle, []
+        report = lifecycle.report
+        monkeypatch.setattr(lifecycle, "report", lambda: reported.append(report()))
         data.health.fail("the cable was pulled")
         await running.seen(
             lambda image: (
@@ -230,6 +231,7 @@ async def test_unplaced_replica_in_failing_directory_returns(
                 == lost
             ),
         )
+        assert len(reported) == 1, "the next heartbeat would be seconds later"
         with pytest.raises(KafkaError) as refused:
             _ = broker.parts.families.data.partitions.find(TopicPartition("t", lost.pop())).log
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -385,10 +387,13 @@ async def test_replicas_moved_during_downtime_lead_again(tmp_path):
         assert await in_thread(consume, running.bootstrap, "t") == written
 
 
-@pytest.mark.parametrize("which", ["all", "metadata"])
+@pytest.mark.parametrize("which", ["all", "metadata", "metadata without partitions"])
 async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which):
+    settings = two(tmp_path)
+    if which == "metadata without partitions":
+        settings["metadata_log_dir"] = str(tmp_path / "11-metadata")
     async with cluster(tmp_path, brokers=0) as running:
-        broker = await running.start_broker(11, expect_failure=True, **two(tmp_path))
+        broker = await running.start_broker(11, expect_failure=True, **settings)
         directories = broker.parts.storage.directories
         for directory in directories.all if which == "all" else [directories.metadata]:
             directory.health.fail("gone")

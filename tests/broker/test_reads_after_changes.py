@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.broker.handlers.test_alter_user_scram_credentials import upsertion
 from tests.broker.handlers.test_create_partitions import growth
 from tests.broker.handlers.test_create_topics import creation
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
 
 KEY = "retention.ms"
@@ -66,3 +68,13 @@ async def test_client_reads_its_own_changes_at_once(tmp_path, monkeypatch):
             version = 5 if isinstance(request, DeleteTopicsRequest) else None
             await one.call(request, version)
             assert is_seen(one.image), request
+
+
+async def test_late_broker_asks_with_epoch_of_leader(tmp_path):
+    async with broker_client(tmp_path) as one:
+        reach: Any = one.broker.contexts.administration.forwarder._caught_up
+        late = one.image.provenance._replace(epoch=LeaderEpoch(0))
+        one.broker.parts.metadata.image = replace(one.image, provenance=late)
+        leader = one.broker.parts.quorum.node.leader.value
+        assert leader.epoch > 0
+        assert reach.__self__._epoch() == leader.epoch

@@ -77,6 +77,15 @@ def test_jaas_file_becomes_key_of_each_listener(tmp_path, form):
     assert inside.options == {"user_b": "z"}
 
 
+@pytest.mark.parametrize("module", [PLAIN_MODULE, SCRAM_MODULE])
+def test_login_module_of_another_package_is_ignored(tmp_path, module):
+    other = f"org.example.{module.rpartition('.')[2]}"
+    (tmp_path / "jaas.conf").write_text(f"KafkaServer {{ {other} required user_a=x; }};")
+    option = f"-Djava.security.auth.login.config={tmp_path}/jaas.conf"
+    found = texts({**LISTENERS, "KAFKA_OPTS": option}, tmp_path)
+    assert not [key for key in found if key.endswith("sasl.jaas.config")]
+
+
 def test_key_in_environment_precedes_jaas_file(tmp_path):
     (tmp_path / "jaas.conf").write_text(JAAS)
     environ = {

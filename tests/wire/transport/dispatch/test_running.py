@@ -391,12 +391,14 @@ async def test_request_of_400000_items_delays_no_other():
 # --- nested requests
 
 
-def nested_steps(handler, version=4, cut=0, **options):
+def nested_steps(handler, version=4, cut=0, context_of=None, **options):
     """Runs the handler of a heartbeat inside of another one, and its call."""
     frame = bytes(encode_request(BEAT, version, 7, "me"))
     outer = Call(RequestHeader(HeartbeatRequest.KEY, 4, 1, "outer"), connection())
     view = memoryview(frame[: len(frame) - cut])
-    return Registry((beat(handler, **options),)).nested(view, "context", connection(), outer), outer
+    declared = beat(handler, **options)
+    registry = Registry((declared,), context_of={declared: context_of})
+    return registry.nested(view, "context", connection(), outer), outer
 
 
 async def test_nested_effects_are_those_of_outer_handler():
@@ -413,6 +415,18 @@ async def test_nested_effects_are_those_of_outer_handler():
     found = await carried_out(steps, effects)
     assert decoded(found).throttle_time_ms == 5
     assert [type(effect) for effect in effects] == [Compute, type(None), Wait, Compute]
+
+
+async def test_nested_handler_gets_its_part_of_context():
+    given = []
+
+    def handler(_, context, call):
+        given.append(context)
+        return said(1)
+
+    steps, _ = nested_steps(handler, context_of=str.upper)
+    await carried_out(steps, [])
+    assert given == ["CONTEXT"]
 
 
 async def test_nested_error_is_answered_in_its_response():
