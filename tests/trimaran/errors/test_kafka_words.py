@@ -181,7 +181,10 @@ def test_word_for_same_action_is_suggested(line, why, capsys):
     ("line", "fix"),
     [
         ("groups delete-offsets g --topic t --all-topics", "that is the default"),
-        ("groups delete-offsets --topic t", "trimaran groups delete-offsets --help explains it"),
+        (
+            "groups delete-offsets --topic t",
+            "name one or more; trimaran groups list shows all groups",
+        ),
         (
             "configs history --bootstrap-controller a:1 --zookeeper a:1",
             "this request goes to brokers: use -b",

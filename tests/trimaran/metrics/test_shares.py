@@ -41,7 +41,7 @@ def scraped(rig):
         write_times=rig.counts.load_times,
         runtime=SimpleNamespace(epochs=[], spec=SimpleNamespace(load_times=rig.counts.load_times)),
     )
-    return samples(share_metrics(SimpleNamespace(sharing=rig.sharing, shares=none)))
+    return samples(share_metrics(SimpleNamespace(sharing=rig.sharing, coordinator=none)))
 
 
 def chosen(found, *prefixes):
