@@ -88,7 +88,7 @@ def test_allowed_changes_take_effect(writer):
     token = re.search(r'name="token" value="([^"]+)"', browser.get("/topics").body)[1]
 
     def send(path, **fields):
-        body = urlencode({"token": token, **fields})
+        body = urlencode({"token": token, "confirmed": "yes", **fields})
         form = "application/x-www-form-urlencoded"
         answer = browser.get(path, method="POST", body=body, Content_Type=form)
         assert answer.status == 303, answer.body

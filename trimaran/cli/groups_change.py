@@ -18,7 +18,15 @@ from trimaran.cli.internal_topics import (
     internal_topics_of,
 )
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client import changes, group_kinds, group_members, positions, rights, topic_partitions
+from trimaran.client import (
+    changes,
+    group_kinds,
+    group_members,
+    group_resets,
+    positions,
+    rights,
+    topic_partitions,
+)
 from trimaran.client import groups as client_groups
 from trimaran.errors import refused as refusals
 from trimaran.errors.user_error import Exit, UserError
@@ -27,6 +35,7 @@ from trimaran.wire import errors, identity
 from trimaran.wire.security.acls import Operation
 
 if TYPE_CHECKING:
+    from trimaran.client.group_resets import OffsetReset
     from trimaran.wire.blocking import BlockingClient
 
 Topics = Annotated[
@@ -63,16 +72,14 @@ def ensure_one_of(*, execute: bool, dry_run: bool) -> None:
 
 class Reset(NamedTuple):
     """The change of a group's offsets. `found` is None for a group that does not exist yet; `internal` are the topics
-    to delete, `changed` the offsets to commit.
+    to delete.
     """
 
     group: str
     found: Mapping[str, Any] | None
     kind: str
     internal: Sequence[str]
-    before: Mapping[identity.TopicPartition, identity.Offset]
-    after: Mapping[identity.TopicPartition, identity.Offset]
-    changed: Mapping[identity.TopicPartition, identity.Offset]
+    offsets: OffsetReset
 
 
 def reset_offsets(
@@ -124,7 +131,7 @@ def reset_offsets(
         rows = [
             {**dict.fromkeys(of_several, reset.group), **row}
             for reset in resets
-            for row in _changes(reset.before, reset.after)
+            for row in reset.offsets.rows()
         ]
         show_rows(rows, output, columns=[*of_several, "topic", "partition", "committed", "new"])
         for reset in resets:
@@ -158,34 +165,26 @@ def _reset(
     if not wanted or (found is None and refusals.is_pattern(group)):
         raise _nothing(group) if found else _missing(group)
     ensure_inputs(found, wanted)
-    after = {
-        partition: changes.within_log(client, partition, position.offset_in(client, partition))
-        for partition in wanted
-    }
-    changed = {
-        partition: offset
-        for partition, offset in after.items()
-        if of_kind.has_progress_beyond or before.get(partition) != offset
-    }
-    return Reset(group, found, of_kind.name, internal, before, after, changed)
+    offsets = group_resets.planned_reset(client, of_kind, before, wanted, position)
+    return Reset(group, found, of_kind.name, internal, offsets)
 
 
 def _tell_reset(client: BlockingClient, reset: Reset, about: str) -> None:
     """Prints the number of changes. Raises UserError, KafkaError if they would be refused."""
-    if reset.found is not None and reset.changed:
+    if reset.found is not None and reset.offsets.changed:
         rights.ensure_may_change_group(reset.found, Operation.READ)
         changes.ensure_idle(reset.found)
-    _ensure_may_read(client, reset.changed)
+    _ensure_may_read(client, reset.offsets.changed)
     internal = ", ".join(reset.internal)
     also = f", and the topics {internal} would be deleted" if internal else ""
     say(
-        f"{about}{counted(len(reset.changed), 'offset')} would change{also}; nothing was changed, --execute does it"
+        f"{about}{counted(len(reset.offsets.changed), 'offset')} would change{also}; nothing was changed, --execute does it"
     )
 
 
 def _carry_out(client: BlockingClient, reset: Reset, about: str) -> None:
-    group_kinds.kind_named(reset.kind).set_positions(client, reset.group, reset.changed)
-    say(f"{about}{counted(len(reset.changed), 'offset')} committed")
+    group_kinds.kind_named(reset.kind).set_positions(client, reset.group, reset.offsets.changed)
+    say(f"{about}{counted(len(reset.offsets.changed), 'offset')} committed")
     delete_topics(client, reset.internal)
 
 
@@ -198,26 +197,6 @@ def _ensure_of_type(group: str, found: Mapping[str, Any] | None, kind: str | Non
             "leave --type out: it is for groups that do not exist yet",
             exit_code=Exit.REFUSED,
         )
-
-
-def _changes(
-    before: Mapping[identity.TopicPartition, identity.Offset],
-    after: Mapping[identity.TopicPartition, identity.Offset],
-) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "committed": _known(before.get(partition)),
-            "new": offset,
-        }
-        for partition, offset in after.items()
-    ]
-
-
-def _known(offset: identity.Offset | None) -> identity.Offset | None:
-    """Returns None for `NO_OFFSET`, the position in a partition of which a share group has read nothing yet."""
-    return None if offset is None or offset < 0 else offset
 
 
 def _wanted(client: BlockingClient, topics: Collection[str]) -> list[identity.TopicPartition]:

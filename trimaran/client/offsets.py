@@ -13,6 +13,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import NO_BROKER, Offset, TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 # Kafka's special timestamps of ListOffsets.
-LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
+LATEST_TIMESTAMP, EARLIEST_TIMESTAMP, MAX_TIMESTAMP = -1, -2, -3
 # For supplementary data: a broker that is frozen or gone must not prevent the rest from being shown.
 ASIDE_SECONDS = 2.0
 
@@ -69,6 +70,23 @@ def end_offsets(
     """Returns `end_offset` for many partitions, with one request for each leader; partitions are omitted if their
     leader does not respond within `ASIDE_SECONDS`.
     """
+    listed = _listed(client, partitions, timestamp, isolation)
+    return {partition: result.offset for partition, result in listed.items()}
+
+
+def newest_timestamps(
+    client: BlockingClient, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Returns the largest timestamp of the records of each partition, in ms; -1 without records. Partitions are omitted
+    as in `end_offsets`.
+    """
+    listed = _listed(client, partitions, MAX_TIMESTAMP, isolation=0)
+    return {partition: result.timestamp for partition, result in listed.items()}
+
+
+def _listed(
+    client: BlockingClient, partitions: Iterable[TopicPartition], timestamp: int, isolation: int
+) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
     wanted = sorted(partitions)
     if not wanted:
         return {}
@@ -91,5 +109,5 @@ def end_offsets(
             for partition in each_topic.partitions:
                 if not partition.error_code:
                     key = TopicPartition(each_topic.name, partition.partition_index)
-                    found[key] = partition.offset
+                    found[key] = partition
     return found

@@ -15,6 +15,7 @@ from trimaran.client.partitions import topics_of
 from trimaran.client.record_values import AS_BYTES, Codecs
 from trimaran.console.analyses import Analyses
 from trimaran.console.metadata_log import MetadataHistory
+from trimaran.console.rates import TopicRates
 from trimaran.console.samples import Samples
 from trimaran.errors.user_error import Exit, UserError
 
@@ -85,6 +86,7 @@ class ConsoleCluster:
         self.codecs = codecs
         self.samples = Samples(metrics)
         self.analyses = Analyses(data)
+        self.rates = TopicRates()
         self._topics = CachedResponse(self._ask_topics)
 
     def client(self) -> AbstractContextManager[BlockingClient]:

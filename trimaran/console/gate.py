@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from trimaran.console import rendering
+from trimaran.console.forms import Forged, fields_of, form_of
 from trimaran.console.login import (
     PATH,
     ConsoleLogin,
@@ -18,7 +19,6 @@ from trimaran.console.login import (
     wrong_password,
 )
 from trimaran.console.reports import PLOTLY
-from trimaran.console.writes import Forged, fields_of, form_of
 from trimaran.errors.user_error import UserError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from trimaran.console.analyses import Analyses, is_installed, report_of
-from trimaran.console.writes import form_of
+from trimaran.console.forms import form_of
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.spark.analyses.catalogue import ANALYSES
 from trimaran.wire.later import imported_later

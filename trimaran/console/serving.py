@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import trio
 from starlette.applications import Starlette
@@ -19,7 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran.console import downloads, events, gate, rendering, reports, stream, writes
+from trimaran.console import downloads, events, forms, gate, rendering, reports, stream, writes
 from trimaran.console.cluster import ConsoleCluster, NotNamed
 from trimaran.console.guards import Guard
 from trimaran.console.login import PATH as LOGIN_PATH
@@ -28,6 +30,7 @@ from trimaran.console.menu import menu_of
 from trimaran.console.page import NotHere, Page, PageRequest
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.samples import keep_sampling
+from trimaran.console.write_registry import WRITES
 from trimaran.errors.node import explain
 from trimaran.errors.user_error import Exit, UserError
 
@@ -86,7 +89,7 @@ def application(
         cluster,
         trio.CapacityLimiter(THREADS_MAX),
         trio.CapacityLimiter(stream.STREAMS_MAX),
-        writes.new_token(),
+        forms.new_token(),
         may_write=allow_writes,
         login=login,
     )
@@ -95,8 +98,10 @@ def application(
     ]
     if allow_writes:
         routes += [
-            Route(write.path, partial(_write, console, write), methods=["POST"])
-            for write in writes.WRITES
+            Route(write.path, partial(_write, console, write), methods=["POST"]) for write in WRITES
+        ]
+        routes += [
+            Route(write.path, partial(_page_of_form, write), methods=["GET"]) for write in WRITES
         ]
     routes += [
         *(
@@ -155,13 +160,77 @@ async def _download(console: Console, part: str, request: Request) -> Response:
 
 async def _write(console: Console, write: writes.ConsoleWrite, request: Request) -> Response:
     question = PageRequest(console.cluster, _texts(request.path_params))
-    who = gate.address_of(request)
+    form, path, title = _form_of(request), request.url.path, write.verb.capitalize()
     try:
-        fields = await writes.form_of(request, console.token)
-        page = await console.ask(partial(writes.perform, write, question, fields, who))
+        fields = await forms.form_of(request, console.token, write.bytes_max)
     except Exception as error:  # noqa: BLE001 - as of pages
-        return _failed(console, error, _form_of(request), request.url.path, write.verb.capitalize())
-    return RedirectResponse(page, status_code=303)
+        return _failed(console, error, form, path, title)
+    try:
+        made = partial(_made, console, write, question, fields, gate.address_of(request), path)
+        return await console.ask(made)  # type: ignore[no-any-return]
+    except Exception as error:  # noqa: BLE001 - as of pages
+        with suppress(UserError):
+            if form == "html":
+                return await console.ask(  # type: ignore[no-any-return]
+                    partial(_refused, console, write, question, fields, error)
+                )
+        return _failed(console, error, form, path, title)
+
+
+def _made(
+    console: Console,
+    write: writes.ConsoleWrite,
+    question: PageRequest,
+    fields: forms.Fields,
+    who: str,
+    path: str,
+) -> Response:
+    """Makes a change, or shows what it would do. Runs in a thread."""
+    preview = write.previewed(question, fields)
+    if preview is None:
+        return RedirectResponse(writes.perform(write, question, fields, who), status_code=303)
+    values = {
+        **_frame(console, write.verb.capitalize(), path),
+        "preview": preview,
+        "rows": preview.rows[: writes.PREVIEW_ROWS_MAX],
+        "fields": {**fields, "confirmed": writes.CONFIRMED},
+        "back": path,
+    }
+    return HTMLResponse(rendering.render("preview.html", values))
+
+
+def _refused(
+    console: Console,
+    write: writes.ConsoleWrite,
+    question: PageRequest,
+    fields: forms.Fields,
+    error: Exception,
+) -> Response:
+    """Shows the page of a form again, with the refusal and the fields as they were sent. Raises UserError."""
+    told = explain(error)
+    if told is None:
+        raise error
+    page, data = write.page, write.page.view(question)
+    kept = {name: value for name, value in fields.items() if name not in write.secrets}
+    values = {
+        **_frame(console, page.title, _path_of(page, question.path)),
+        "query": {},
+        **data,
+        "refused": told,
+        "sent": defaultdict(str, kept),
+    }
+    return HTMLResponse(rendering.render(page.template, values), status_code=_status_of(told))
+
+
+async def _page_of_form(write: writes.ConsoleWrite, request: Request) -> Response:
+    """Redirects to the page with the form: the links of a refusal are relative to the address of the form."""
+    path = _path_of(write.page, _texts(request.path_params))
+    return RedirectResponse(f"{path}?{request.url.query}".rstrip("?"), status_code=303)
+
+
+def _path_of(page: Page, parts: Mapping[str, str]) -> str:
+    path = page.path.replace(":path}", "}").replace(":int}", "}")
+    return path.format_map({name: quote(value, safe="") for name, value in parts.items()})
 
 
 async def _start_analysis(console: Console, request: Request) -> Response:
@@ -227,13 +296,15 @@ def _frame(console: Console, title: str, path: str) -> dict[str, Any]:
         "may_write": console.may_write,
         "has_login": console.login.is_wanted,
         "unknown_records": console.cluster.log.unknown,
+        "refused": None,
+        "sent": defaultdict(str),
     }
 
 
 def _status_of(told: UserError) -> int:
     if isinstance(told, NotHere | NotNamed):
         return 404
-    if isinstance(told, writes.Forged):
+    if isinstance(told, forms.Forged):
         return 403
     if told.exit_code == Exit.REFUSED:
         is_denied = "AUTHORIZATION" in told.why or "AUTHENTICATION" in told.why

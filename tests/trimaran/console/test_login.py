@@ -16,7 +16,7 @@ from trimaran.console import login as login_module
 from trimaran.console.login import ConsoleLogin, way_back, way_to_login
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.start import checked_tls
-from trimaran.console.writes import WRITES
+from trimaran.console.write_registry import WRITES
 from trimaran.errors.user_error import UserError
 from trimaran.wire.transport.connection.failed_logins import DELAY_SECONDS_MAX
 

@@ -14,7 +14,7 @@ from tests.trimaran.console.conftest import console_before
 from trimaran.client import changes
 from trimaran.client.group_offsets import committed_offsets
 from trimaran.client.idempotent_producer import IdempotentProducer
-from trimaran.console.writes import WRITES
+from trimaran.console.write_registry import WRITES
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.identity import TopicPartition
 
@@ -45,10 +45,15 @@ def send(writer):
     token = re.search(r'name="token" value="([^"]+)"', writer.get("/topics").body)[1]
 
     def send(path, Content_Type=FORM, **fields):  # noqa: N803 - a header
-        body = urlencode({"token": token, **fields})
+        body = urlencode({"token": token, "confirmed": "yes", **fields})
         return writer.get(path, method="POST", body=body, Content_Type=Content_Type)
 
     return send
+
+
+def audited(caplog):
+    """Returns the lines of the audit; a broker may log others meanwhile."""
+    return [one.getMessage() for one in caplog.records if one.name == "trimaran.console.audit"]
 
 
 def test_topic_is_created_altered_and_deleted(writer, send, caplog):
@@ -70,7 +75,7 @@ def test_topic_is_created_altered_and_deleted(writer, send, caplog):
         assert send("/topics/written/delete", confirm="writ").status == 400
         assert send("/topics/written/delete", confirm="written").status == 303
         assert writer.get("/topics/written").status == 404
-    said = [record.getMessage() for record in caplog.records]
+    said = audited(caplog)
     assert said[0] == "create topic name='written' partitions='2' by 127.0.0.1: done"
     assert "confirm='writ' by 127.0.0.1: refused: " in said[4]
     assert len(said) == 6
@@ -166,3 +171,71 @@ def test_read_only_console_has_no_forms(browser):
 
     check_each(WRITES, is_read_only)
     assert 'method="post"' not in browser.get("/topics").body
+
+
+def test_refused_form_keeps_what_was_sent(send):
+    refused = send("/topics", name="kept?", partitions="3", configs="retention.ms=soon\nx=<b>")
+    assert refused.status == 400
+    assert 'role="alert"' in refused.body
+    assert '<details class="create" open>' in refused.body
+    assert 'name="name" value="kept?"' in refused.body
+    assert 'name="partitions" value="3"' in refused.body
+    assert "retention.ms=soon\nx=&lt;b&gt;</textarea>" in refused.body
+    assert "each line is written NAME=VALUE" in send("/topics", name="x", configs="what").body
+
+
+def test_topic_is_created_with_configs(writer, send):
+    assert send("/topics", name="configured", configs="cleanup.policy=compact\n").status == 303
+    configs = {row["name"]: row["value"] for row in writer.json("/topics/configured")["configs"]}
+    assert configs["cleanup.policy"] == "compact"
+    row = writer.json("/topics?filter=configured&columns=cleanup")["rows"][0]
+    assert row["cleanup"] == "compact"
+
+
+def test_change_is_previewed_before_confirmation(writer, send, client, request):
+    topic = group_members.TOPIC
+
+    def check(case):
+        path, fields, shown, before = case
+        page = send(path, confirmed="", **fields)
+        assert page.status == 200
+        assert all(text in page.body for text in shown)
+        assert 'name="confirmed" value="yes"' in page.body
+        assert [len(writer.json(f"/topics/{topic}")["rows"]), begins()] == before
+
+    def begins():
+        return [row["begin"] for row in writer.json(f"/topics/{topic}")["rows"]]
+
+    path = f"/topics/{topic}"
+    unchanged = [2, [0, 0]]
+    check_each(
+        [
+            (f"{path}/config", {"key": "retention.ms", "value": "77"}, [">77<"], unchanged),
+            (f"{path}/partitions", {"count": "5"}, ["3 partitions", ">5<"], unchanged),
+            (f"{path}/purge", {"before": "3"}, ["6 offsets", "Would begin at"], unchanged),
+        ],
+        check,
+    )
+    assert send(f"{path}/purge", before="3", partition="1").status == 303
+    assert begins() == [0, 3]
+    assert send(f"{path}/partitions", count="3").status == 303
+    assert begins() == [0, 3, 0]
+    assert send(f"{path}/purge", before="0", partition="9").status == 400
+    assert send(f"{path}/partitions", confirmed="", count="1").status == 400
+
+
+def test_preview_of_reset_shows_each_partition(writer, send, client):
+    topic = group_members.TOPIC
+    group_members.join(client, "share", "share-previewed")
+    group_members.leave(client, "share", "share-previewed")
+    page = send("/groups/share-previewed", to="-2", confirmed="")
+    assert page.status == 200
+    assert "2 offsets of share-previewed would change" in page.body
+    assert page.body.count(f"<td>{topic}</td>") == 2
+    assert page.body.count('<td class="num">3</td>') == 2
+    assert committed_in(writer, "share-previewed") == {0: None, 1: None}
+
+
+def test_address_of_form_redirects_to_page(writer):
+    went = writer.get("/topics/a.b/config?sort=leader")
+    assert (went.status, went.headers["location"]) == (303, "/topics/a.b?sort=leader")

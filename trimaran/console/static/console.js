@@ -68,6 +68,36 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "ArrowRight") document.querySelector("a[rel=next]")?.click();
 });
 
+// The filter of a table: rows follow what is typed, and the address, too. Only the newest answer counts.
+let typing = 0;
+document.addEventListener("input", (event) => {
+  const box = event.target;
+  if (!box.matches("form[role=search] input[name=filter]")) return;
+  clearTimeout(typing);
+  typing = setTimeout(() => filterTable(box.form), 150);
+});
+
+async function filterTable(form) {
+  const words = new URLSearchParams(new FormData(form));
+  if (!words.get("filter")) words.delete("filter");
+  const address = `${location.pathname}?${words}`;
+  const asked = typing;
+  const answer = await fetch(address, { headers: { Accept: "text/html" } });
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const fresh = page.getElementById("main");
+  if (asked !== typing || !fresh || !answer.ok) return;
+  const box = form.elements.filter;
+  const [value, start, end] = [box.value, box.selectionStart, box.selectionEnd];
+  const open = [...main().querySelectorAll("details")].map((one) => one.open);
+  main().replaceWith(fresh);
+  fresh.querySelectorAll("details").forEach((one, index) => { one.open = open[index] || false; });
+  const next = fresh.querySelector("form[role=search] input[name=filter]");
+  next.value = value;
+  next.focus({ preventScroll: true });
+  next.setSelectionRange(start, end);
+  history.replaceState(null, "", address);
+}
+
 // The slider of the metadata log: the state below follows it while it moves.
 let sliding = 0;
 document.addEventListener("input", (event) => {
