@@ -177,9 +177,8 @@ def _tell_reset(client: BlockingClient, reset: Reset, about: str) -> None:
     _ensure_may_read(client, reset.offsets.changed)
     internal = ", ".join(reset.internal)
     also = f", and the topics {internal} would be deleted" if internal else ""
-    say(
-        f"{about}{counted(len(reset.offsets.changed), 'offset')} would change{also}; nothing was changed, --execute does it"
-    )
+    changed = counted(len(reset.offsets.changed), "offset")
+    say(f"{about}{changed} would change{also}; nothing was changed, --execute does it")
 
 
 def _carry_out(client: BlockingClient, reset: Reset, about: str) -> None:

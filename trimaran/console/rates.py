@@ -14,7 +14,7 @@ KEPT_SECONDS = 120.0
 TOPICS_MAX = 10_000  # topics with readings; the oldest readings are dropped
 
 
-class Reading(NamedTuple):
+class EndReading(NamedTuple):
     time: float
     ends: int
 
@@ -23,7 +23,7 @@ class Reading(NamedTuple):
 class TopicRates:
     """Keeps the last readings of each topic: the newest, and one at least `APART_SECONDS` before it."""
 
-    _readings: dict[str, tuple[Reading, Reading]] = field(default_factory=dict)
+    _readings: dict[str, tuple[EndReading, EndReading]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def read(self, ends: Mapping[str, int], now: float) -> dict[str, float]:
@@ -32,10 +32,10 @@ class TopicRates:
             return {
                 name: rate
                 for name, total in ends.items()
-                if (rate := self._added(name, Reading(now, total))) is not None
+                if (rate := self._added(name, EndReading(now, total))) is not None
             }
 
-    def _added(self, name: str, reading: Reading) -> float | None:
+    def _added(self, name: str, reading: EndReading) -> float | None:
         before, newest = self._readings.pop(name, (reading, reading))
         is_new_topic = reading.ends < newest.ends  # it was deleted and created again
         if is_new_topic or reading.time - newest.time > KEPT_SECONDS:
