@@ -23,7 +23,7 @@ PREVIEW_ROWS_MAX = 500  # rows of a preview that are shown
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Shows what a change would do: a sentence, and rows with the values now and after it. `button` makes the change."""
+    """Shows what a change would do: a sentence, and rows with values now and after. `button` makes the change."""
 
     summary: str
     columns: Sequence[str]
