@@ -1,4 +1,4 @@
-"""The reset of the positions of a group: where it would continue, by partition, before it is made."""
+"""The reset of the positions of a group: the positions before and after it, by partition."""
 
 from __future__ import annotations
 
