@@ -71,7 +71,7 @@ def console(
         listen: HOST:PORT to listen on; port 0 takes a free one. Outside this machine a password is required, and TLS
             recommended.
         host: Another host name at which browsers reach the console.
-        allow_writes: Allow changes: create and delete topics, alter their configs, elect leaders, reset offsets. Each
+        allow_writes: Allow changes: create, alter and delete topics, delete records, elect leaders, reset offsets. Each
             change is logged.
         password_file: A file whose first line is the password for browsers; by default it is taken from
             TRIMARAN_CONSOLE_PASSWORD. Programs send it as Authorization: Bearer.

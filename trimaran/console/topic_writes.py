@@ -103,7 +103,7 @@ def _preview_partitions(question: PageRequest, fields: Fields) -> Preview:
         now = len(described(client, name).partitions)
         create_partitions(client, name, wanted, validate_only=True)
     return Preview(
-        f"{name} would get {counted(wanted - now, 'partition')}. Most keys then belong to another partition than"
+        f"{name} would get {counted(wanted - now, 'more partition')}. Most keys then belong to another partition than"
         " before, and partitions cannot be removed.",
         ("topic", "now", "after"),
         [{"topic": name, "now": now, "after": wanted}],

@@ -211,7 +211,7 @@ def test_change_is_previewed_before_confirmation(writer, send, client, request):
     check_each(
         [
             (f"{path}/config", {"key": "retention.ms", "value": "77"}, [">77<"], unchanged),
-            (f"{path}/partitions", {"count": "5"}, ["3 partitions", ">5<"], unchanged),
+            (f"{path}/partitions", {"count": "5"}, ["3 more partitions", ">5<"], unchanged),
             (f"{path}/purge", {"before": "3"}, ["6 offsets", "Would begin at"], unchanged),
         ],
         check,
