@@ -72,6 +72,10 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
         Run("./dev test --exhaustive tests/wire/test_numbers.py", r"^=+ \d+ passed"),
     ),
     ("dev interop", Elsewhere("tests/interop", "the other rows are run by it")),
+    (
+        "dev release",
+        Run("./dev release --dry-run --no-isolation 99.0.0", "^not published; these commands"),
+    ),
     ("dev docs", Run("./dev docs small_run", r"^dev docs: \d+ pages")),
     ("dev demo", Run("./dev demo LICENSE --data FOLDER", "^.*report: .*html")),
     ("trimaran.demo", Elsewhere("dev", "`./dev demo` is this")),
