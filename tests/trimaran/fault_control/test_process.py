@@ -1,5 +1,6 @@
 """The control as a process, as programs in other languages start it."""
 
+import http.client
 import json
 import signal
 import socket
@@ -112,9 +113,14 @@ def test_control_in_background_ends_with_its_cluster(tmp_path):
         assert control.ask("GET", "/rules/seen/wait?seconds=30")[1]["matched"] == 1
         assert control.ask("POST", "/nodes/11/kill")[0] == 200
         assert control.ask("POST", "/reset")[0] == 204
-        with socket.create_connection(control.base, timeout=60) as connection:
-            cluster.down(data=tmp_path)
-            assert connection.recv(1) == b""
+        assert control.ask("POST", "/rules", {"name": "unseen", "api": "OffsetDelete"})[0] == 201
+        # An idle connection would be closed by a control that goes on, too.
+        waiting = http.client.HTTPConnection(*control.base, timeout=60)
+        headers = {"Authorization": f"Bearer {control.token}"}
+        waiting.request("GET", "/v1/rules/unseen/wait?seconds=60", headers=headers)
+        cluster.down(data=tmp_path)
+        with pytest.raises(ConnectionError):
+            waiting.getresponse()
     finally:
         cluster.purge(data=tmp_path, yes=True)
     assert not tmp_path.exists()
