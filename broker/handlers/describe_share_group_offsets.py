@@ -20,6 +20,7 @@ from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.handlers.served_kinds import check_served
 from trimaran.broker.share_state.changes import summaries
 from trimaran.broker.share_state.states import ShareSummary
+from trimaran.node.runtime.long_lived import LongLived
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.codec.declarations import EncodedArray
@@ -134,10 +135,11 @@ def _described(
     is_asked = group.topics is not None
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=is_asked)
     hidden: list[DescribeShareGroupOffsetsResponseTopic] = []
+    kept = LongLived()  # the collector would traverse the topics of a large request for 50 ms
     if group.topics is None:
         asked = [topic for topic in _initialized(group.group_id, ctx) if may_see(topic.name)]
     else:
-        asked, hidden = yield from _split(group.topics, ctx, call, may_see)
+        asked, hidden = yield from _split(group.topics, ctx, call, may_see, kept)
     partitions = yield from listed(
         TopicIdPartition(topic.id, index)
         for topic in asked
@@ -155,6 +157,7 @@ def _described(
         described = _partitions(topic, positions, latest)
         response.partitions = yield from call.room().encoding(described)
         seen.append(response)
+        kept.add(1)
         yield None
     return [*seen, *hidden]
 
@@ -174,6 +177,7 @@ def _split(
     ctx: GroupContext,
     call: Call,
     may_see: Callable[[str], bool],
+    kept: LongLived,
 ) -> Handling[tuple[list[_DescribedTopic], list[DescribeShareGroupOffsetsResponseTopic]]]:
     """Returns the topics to describe, and the responses for topics that the client may not see."""
     seen, hidden = [], []
@@ -191,6 +195,7 @@ def _split(
             refused = (_failed(index, code) for index in indexes)
             response.partitions = yield from call.room().encoding(refused)
             hidden.append(response)
+        kept.add(1)
         yield None
     return seen, hidden
 
