@@ -98,7 +98,7 @@ def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
 
 
 def test_start_of_new_log_is_durable_when_reported(tmp_path):
-    """A follower begins at the leader's start, 1000. Until the directory is durable, a power loss would undo that."""
+    """A follower begins at the leader's start, 1000. A power loss would undo this until the directory is durable."""
     files = FaultyFiles()
     files.watch(tmp_path)
     files.mkdir(tmp_path / "t-0")

@@ -100,7 +100,7 @@ def test_groups_begin_independently(driver):
     assert driver.shares.begin_initialization("no") is None
 
 
-def test_unreachable_share_coordinators_cause_no_second_initialization():
+def test_initialization_runs_once_while_coordinators_are_unreachable():
     driver = ShareDriver(topics=FakeTopics(t=1_000))
     driver.beat("a")
     ends = 0.0
