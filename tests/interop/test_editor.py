@@ -18,7 +18,7 @@ ASKED = [
     ("broker/handlers/fetch.py", "ErrorCode", "wire/errors.py"),
     ("log/partitions/partition_log.py", "LogConfig", "log/config.py"),
     ("quorum/replica/node.py", "KafkaError", "wire/errors.py"),
-    ("spark/kafka_log/source.py", "plan_log(", "spark/kafka_log/plan.py"),
+    ("spark/kafka_log/source.py", "plan_log", "spark/kafka_log/plan.py"),
     ("trimaran/cli/server.py", "serve(", "trimaran/running/node_process.py"),
     ("tests/trimaran/test_layout.py", "parse_config", "trimaran/settings/node_config.py"),
 ]

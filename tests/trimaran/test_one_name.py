@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.test_editor import ASKED
 from tests.spark.directories import data_batches, make_node, write_partition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,3 +134,13 @@ def test_console_serves_beside_these_names(project):
         finally:
             os.kill(running.pid, signal.SIGTERM)
         assert running.wait(30) == 0
+
+
+def test_words_for_the_language_server_exist():
+    """`./dev interop` looks up these words in an editor's language server; a change of a file may remove one."""
+    missing = [
+        (name, word)
+        for name, word, home in ASKED
+        if word not in (ROOT / name).read_text() or not (ROOT / home).is_file()
+    ]
+    assert missing == []
