@@ -57,10 +57,10 @@ def _release(root: Path, version: str, options: tuple[str, ...], *, dry: bool) -
         (tree / "CHANGELOG.md").write_text(changelog)
         (out / "notes.md").write_text(sections(changelog)[version] + "\n")
         artifacts.build_distributions(tree, out, version, at, *options)
+        artifacts.write_bills(tree, out, version, at)
         wheels = artifacts.other_wheels(tree)
     (source,) = out.glob("trimaran-*.tar.gz")
-    artifacts.image_context(source)
-    artifacts.write_bills(root, out, version, at)
+    artifacts.check_image_context(source)
     names = artifacts.write_sums(out)
     print(report(version, out, names, wheels, dry=dry))
 

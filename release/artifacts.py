@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from release.bill_of_materials import bill, pins
+from release.changelog import ReleaseRefused
 
 SUMS = "SHA256SUMS"
 PLUGIN = Path("distributions", "pytest-trimaran")
@@ -71,19 +72,19 @@ def other_wheels(tree: Path) -> list[str]:
     return found
 
 
-def image_context(source: Path) -> list[str]:
-    """Returns the files at the top of the source distribution, which is the context that the image is built from.
+def check_image_context(source: Path) -> None:
+    """Checks that the source distribution, from which the image is built, has the files that this needs.
 
     Raises:
-        ValueError: one that the build needs is not there.
+        ReleaseRefused: one of them is not there.
     """
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = {"Containerfile", ".dockerignore", "PKG-INFO", "constraints.txt", "pyproject.toml"}
     needed |= {"setup.py", "trimaran/log/__init__.py", "trimaran/wire/codec/native.py"}
     if missing := needed - names:
-        raise ValueError(f"the source distribution lacks {', '.join(sorted(missing))}: MANIFEST.in")
-    return sorted(name for name in names if name and "/" not in name)
+        lacking = ", ".join(sorted(missing))
+        raise ReleaseRefused(f"the source distribution lacks {lacking}: see MANIFEST.in")
 
 
 def write_bills(tree: Path, out: Path, version: str, at: datetime) -> None:
