@@ -126,7 +126,7 @@ def _start_controlled(
 ) -> None:
     """Returns when the control serves; if it is not detached, when it and the cluster have ended.
 
-    A control in the background ends with the supervisor, which has the other end of a pipe.
+    The supervisor holds the write end of a pipe. A control in the background ends when that end is closed.
     """
     show_ready = partial(_show_ready, path, began, output)
     reader, writer = os.pipe()
@@ -242,12 +242,8 @@ def _supervise_here(
         beginning.ready()
         tell_ready()
 
-    if not _supervisor()(beginning.plan, on_ready, private_fds, MAINS):
+    if not supervisor.supervise(beginning.plan, on_ready, private_fds, MAINS):
         raise start_failure.StoppedWhileStarting
-
-
-def _supervisor() -> Callable[..., bool]:
-    return supervisor.supervise
 
 
 def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -> None:
@@ -259,7 +255,7 @@ def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -
 
     def supervise(report: Callable[[str], None], report_fd: int) -> None:
         fds = [report_fd, *private_fds]
-        if not _supervisor()(plan, partial(report, background.READY), fds, MAINS):
+        if not supervisor.supervise(plan, partial(report, background.READY), fds, MAINS):
             report(STOPPED)
 
     log = plan.data / layout.SUPERVISOR_LOG

@@ -28,36 +28,36 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-async def form_of(request: Request, token: str, bytes_max: int = BODY_BYTES_MAX) -> dict[str, str]:
+async def form_of(request: Request, token: str) -> dict[str, str]:
     """Returns the fields of one of our forms. Raises Forged, and UserError for a form that is too large."""
-    fields = await fields_of(request, bytes_max)
+    fields = await fields_of(request)
     if not hmac.compare_digest(fields.pop("token", "").encode(), token.encode()):
         raise _forged()
     return fields
 
 
-async def fields_of(request: Request, bytes_max: int = BODY_BYTES_MAX) -> dict[str, str]:
+async def fields_of(request: Request) -> dict[str, str]:
     """Checks that a browser sent our origin, with or without a token. Raises as `form_of` does."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if site not in ("same-origin", "none") or kind != _FORM:
         raise _forged()
-    body = await _body(request, bytes_max)
+    body = await _body(request)
     try:
         return dict(parse_qsl(body.decode(), max_num_fields=FIELDS_MAX))
     except ValueError as error:
         raise _forged() from error
 
 
-async def _body(request: Request, bytes_max: int) -> bytes:
+async def _body(request: Request) -> bytes:
     body = bytearray()
     async with aclosing(request.stream()) as pieces:
         async for piece in pieces:
             body += piece
-            if len(body) > bytes_max:
+            if len(body) > BODY_BYTES_MAX:
                 raise UserError(
                     "the form is too large",
-                    f"it has more than {bytes_max} bytes",
+                    f"it has more than {BODY_BYTES_MAX} bytes",
                     "use the command line for large changes",
                     exit_code=Exit.USAGE,
                 )

@@ -21,7 +21,7 @@ class EndReading(NamedTuple):
 
 @dataclass(slots=True)
 class TopicRates:
-    """Keeps the last readings of each topic: the newest, and one at least `APART_SECONDS` before it."""
+    """Keeps two readings of each topic, at least `APART_SECONDS` apart."""
 
     _readings: dict[str, tuple[EndReading, EndReading]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)

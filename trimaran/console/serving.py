@@ -162,7 +162,7 @@ async def _write(console: Console, write: writes.ConsoleWrite, request: Request)
     question = PageRequest(console.cluster, _texts(request.path_params))
     form, path, title = _form_of(request), request.url.path, write.verb.capitalize()
     try:
-        fields = await forms.form_of(request, console.token, write.bytes_max)
+        fields = await forms.form_of(request, console.token)
     except Exception as error:  # noqa: BLE001 - as of pages
         return _failed(console, error, form, path, title)
     try:
@@ -211,13 +211,12 @@ def _refused(
     if told is None:
         raise error
     page, data = write.page, write.page.view(question)
-    kept = {name: value for name, value in fields.items() if name not in write.secrets}
     values = {
         **_frame(console, page.title, _path_of(page, question.path)),
         "query": {},
         **data,
         "refused": told,
-        "sent": defaultdict(str, kept),
+        "sent": defaultdict(str, fields),
     }
     return HTMLResponse(rendering.render(page.template, values), status_code=_status_of(told))
 

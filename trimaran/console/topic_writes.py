@@ -23,10 +23,11 @@ from trimaran.console.forms import Fields, count, needed, pairs
 from trimaran.console.page import PageRequest
 from trimaran.console.pages import topic as topic_page
 from trimaran.console.pages import topics as topics_page
-from trimaran.console.pages.topic import TOPIC_RESOURCE, described
+from trimaran.console.pages.topic import described
 from trimaran.console.writes import ConsoleWrite, Preview
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:

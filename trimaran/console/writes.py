@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.console import events
-from trimaran.console.forms import BODY_BYTES_MAX, Fields
+from trimaran.console.forms import Fields
 from trimaran.console.page import Page, PageRequest
 from trimaran.errors.user_error import UserError
 
@@ -38,8 +38,6 @@ class ConsoleWrite:
     Args:
         page: the page with the form; a refusal shows it again, with the fields as they were sent.
         preview: returns what the change would do; the change is made when the fields are confirmed.
-        secrets: fields whose values are not logged.
-        bytes_max: the largest form.
     """
 
     path: str
@@ -47,8 +45,6 @@ class ConsoleWrite:
     change: Callable[[PageRequest, Fields], str]
     page: Page
     preview: Callable[[PageRequest, Fields], Preview] | None = None
-    secrets: frozenset[str] = frozenset()
-    bytes_max: int = BODY_BYTES_MAX
 
     def previewed(self, question: PageRequest, fields: Fields) -> Preview | None:
         """Returns the preview that must be confirmed first; None if there is none, or it was confirmed."""
@@ -61,10 +57,7 @@ def perform(write: ConsoleWrite, question: PageRequest, fields: Fields, who: str
     """Makes the change and logs it; returns the path of the next page. Raises UserError."""
     words = {**question.path, **fields}
     words.pop("confirmed", None)
-    told = " ".join(
-        f"{name}=({len(value)} characters)" if name in write.secrets else f"{name}={value!r}"
-        for name, value in words.items()
-    )
+    told = " ".join(f"{name}={value!r}" for name, value in words.items())
     try:
         page = write.change(question, fields)
     except Exception as error:

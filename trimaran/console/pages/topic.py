@@ -11,6 +11,7 @@ from trimaran.console.charts import TimeSpan, bands
 from trimaran.console.page import NotHere, Page, PageRequest, table
 from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
@@ -18,8 +19,6 @@ from trimaran.wire.identity import TopicIdPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
-
-TOPIC_RESOURCE = 2
 
 
 def view(question: PageRequest) -> dict[str, Any]:
