@@ -38,7 +38,7 @@ PRINCIPAL_VERSION = 0
 # The number of cached encodings of clients' principals and addresses: about 100 bytes each, at most 64 KiB.
 CLIENTS_REMEMBERED = 128
 
-# The cost per byte of a decoded or encoded message: a message of `HEAVY_BYTES` would block the event loop for too long.
+# The cost per byte of decoding or encoding, so that a message of `HEAVY_BYTES` just reaches `INLINE_COST_MAX`.
 MESSAGE_COST = INLINE_COST_MAX // HEAVY_BYTES
 # The first version whose response begins with a throttle time, for APIs whose quota the controller enforces.
 THROTTLED_SINCE = {
@@ -65,7 +65,7 @@ class Forwarder:
         caught_up: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`seconds_max` is Kafka's request.timeout.ms, after which the client gives up. `caught_up` waits until this
-        broker has the change; it is None if the caller waits itself.
+        broker has a forwarded change; None does not wait. Requests of `ask_for` never wait.
         """
         self._controller = controller
         self._seconds_max = seconds_max

@@ -1,11 +1,11 @@
 """The objects that a broker's request handlers may use, by family.
 
-A handler is `def handle(request, ctx: DataContext, call: Call) -> …`; its annotation names the context of its family,
-and it uses nothing else of the broker. `trimaran.broker.process.families` creates the `Contexts`, one for each family,
-and `trimaran.broker.handlers.registry` passes every handler its own.
+A handler is `def handle(request, ctx: DataContext, call: Call) -> …`; it uses nothing else of the broker.
+`trimaran.broker.process.families` creates the `Contexts`, one for each family. The handler's row in
+`trimaran.broker.handlers.registry` chooses its context, and mypy checks that the annotation agrees.
 
-- `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
-  one.
+- `ctx.metadata.image` is the newest applied `MetadataImage`; a handler waits for a later one
+  by `yield Wait(partial(ctx.metadata.wait_for, predicate))`.
 - `ctx.partitions.find(key)` returns this broker's `Partition` or None; `.leader_of(key)` returns its
   `PartitionLeader` or raises the `KafkaError` for the client (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` immediately.

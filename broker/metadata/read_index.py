@@ -2,8 +2,8 @@
 
 The controller answers a forwarded change when it is committed, which is a moment before the brokers have it. With this
 wait in between, a client that changes something and then reads it from the same broker sees its change.
-The method is Raft's ReadIndex (Ongaro's thesis, 6.4): the leader tells its high watermark, by a Fetch that does not
-wait; it has then passed the change. Kafka's brokers answer without such a wait.
+The method is Raft's ReadIndex (Ongaro's thesis, 6.4): a Fetch that does not wait returns the leader's high watermark,
+which is beyond the change by then. Kafka's brokers answer without such a wait.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a broker by family: data, groups, transactions, share states, administration.
+"""The parts of a broker, and the context of each family of handlers.
 
 One function creates all families from the configuration, the metadata and the `Ports`. The broker process, the tests
 and the simulation all create their brokers here. Source: `BrokerServer` of Kafka.

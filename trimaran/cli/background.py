@@ -20,8 +20,8 @@ from trimaran.local import children
 # The first word of the report of a process that has started.
 READY = "ready"
 _ERROR = "error"
-# The main function of such a process. It calls its first argument once, with a text that begins with READY or says why
-# it ends; the second one is the descriptor of that report, which processes that it forks must close.
+# `main(report, report_fd)` runs in such a process. It calls `report` once, with a text that begins with READY or says
+# why the process ends. Processes that it forks must close `report_fd`.
 Main = Callable[[Callable[[str], None], int], None]
 
 

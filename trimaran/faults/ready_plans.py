@@ -30,9 +30,9 @@ def plan_names() -> tuple[str, ...]:
 
 
 def ready_plan(plan: str, /, **values: Any) -> FaultPlan:
-    """Returns a ready plan. Each of the `values` replaces that of the same key in all rules that have the key: `topic`
-    or `group`, which are `*` in the files, `times` or `delay`. With `name` the rules begin with this name instead of
-    that of the plan, so that a plan can be added twice.
+    """Returns a ready plan. `values` replace keys of the rules wherever a rule has the key: `topic` and `group`, which
+    are `*` in the files, `times`, `delay`. `name` replaces the prefix of the rules' names, which is the plan's name, so
+    that a plan can be added twice.
 
     Raises:
         PlanError: there is no such plan, no rule of it has such a key, or a value is refused.

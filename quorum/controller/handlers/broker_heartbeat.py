@@ -221,7 +221,9 @@ def _next_in_shutdown(
 def _transition(
     following: BrokerControlState, broker: BrokerRegistration, state: ControllerState
 ) -> Steps[list[Message]]:
-    """Returns the first batch of a change that can be decided in batches; the controller continues with the rest."""
+    """Returns the records of the transition. If fencing ends or a shutdown begins, these are the first batch, and the
+    controller continues with the rest.
+    """
     match following:
         case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
             if broker.fenced:

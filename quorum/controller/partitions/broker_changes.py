@@ -134,8 +134,8 @@ def in_steps(
 
 
 def _is_alone(partition: PartitionImage, broker_id: BrokerId) -> bool:
-    """Returns whether the broker is the only replica of a partition without a leader. It then stays in the ISR, which
-    is never written empty.
+    """Returns whether the partition has no leader and the broker is its only replica. The broker then stays in the ISR,
+    which is never empty, so nothing changes.
 
     After a restart a broker has only such partitions if the replication factor is 1; they do not need separate
     decisions.

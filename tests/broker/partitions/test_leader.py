@@ -102,7 +102,7 @@ def test_follower_below_epoch_start_does_not_join(harness):
 
 
 def test_replica_with_emptied_disk_joins_after_catching_up(harness):
-    """KIP-903: its records belonged to its former incarnation. The replica delays no other one until it has caught up."""
+    """KIP-903: its records are of its former incarnation. The replica delays no other one until it has caught up."""
     leader = lead(harness)
     append(harness, b"a")
     append(harness, b"b")
